@@ -1,0 +1,56 @@
+"""`firstclause`: a line a command, each imported when it is called.
+
+Exit codes: 0 done, 1 a check or gate failed, 2 bad input or inconclusive, 3 nothing to act on, 130 Ctrl-C.
+"""
+
+import importlib
+import sys
+
+import click
+
+from configs.errors import InputError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module:function, what it does)
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when that command is called: `plan --help` loads neither Ray nor torch."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, function = COMMANDS[name][0].split(":")
+        command = getattr(importlib.import_module(module), function)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="firstclause")
+def firstclause() -> None:
+    """A voice agent and a batch job on one LLM fleet."""
+
+
+def main() -> None:
+    try:
+        code = firstclause(standalone_mode=False)
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except InputError as error:
+        click.echo(f"error: {error}", err=True)
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
