@@ -12,6 +12,7 @@ from configs.errors import InputError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:function, what it does)
+    "models": ("cli.models:models", "list, prepare or prune the models"),
 }
 
 
