@@ -1,0 +1,115 @@
+"""How much batch work may run beside the callers: more while they do not feel it, half as much once they do.
+
+AIMD (Chiu and Jain, 1989) on the online p95 TTFT and queue, as in llm-d's batch gateway: `add` more a good step, half
+after a bad one or an error, no more often than every `settle_s`, since a step's effect shows only after it. A queue
+over `reclaim_queue` takes all back at once. Behind its deadline batch climbs faster, never past what callers bear.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from configs.schema import Frozen
+from planning.quantities import NonNegative, Positive, Whole
+
+Reason = Literal["more", "less", "reclaim", "hold", "no metrics"]
+
+
+class HarvestConfig(Frozen):
+    """target_ttft_ms: the online p95 that callers are to keep. Concurrency counts batch requests in flight.
+
+    good_share: growth needs a p95 below this share of the target, so that it does not climb into the wall each time.
+    queue_gate: growth needs an online queue (requests waiting for a first token, a replica) no longer than it.
+    """
+
+    target_ttft_ms: Positive
+    start: NonNegative = 20.0
+    floor: NonNegative = 5.0
+    ceiling: Positive = 1000.0
+    add: Positive = 1.0
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    good_share: Annotated[float, Field(gt=0, le=1)] = 0.9
+    queue_gate: NonNegative = 1.0
+    reclaim_queue: Positive = 4.0
+    settle_s: Positive = 5.0
+    max_climb: Positive = 8.0
+
+    @model_validator(mode="after")
+    def _check(self) -> "HarvestConfig":
+        if not self.floor <= self.start <= self.ceiling:
+            raise ValueError(
+                f"floor = {self.floor:g}, start = {self.start:g} and ceiling = {self.ceiling:g} are not in order"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """What callers felt since the last step. `p95_ttft_ms` is None where none got a first token."""
+
+    p95_ttft_ms: float | None
+    queue_per_replica: float
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The batch with the nearest deadline."""
+
+    rows_left: Whole
+    rows_per_s: float  # measured, at the concurrency that there was
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """`concurrency` allowed now. `late_s` is by how much the job will miss its deadline at the present rate, or 0."""
+
+    concurrency: float
+    reason: Reason = "hold"
+    changed_s: float = float("-inf")
+    late_s: float = 0.0
+
+
+def start(config: HarvestConfig) -> Harvest:
+    """Where a controller begins."""
+    return Harvest(config.start)
+
+
+def step(config: HarvestConfig, state: Harvest, online: Online | None, job: Job | None, now_s: float) -> Harvest:
+    """The next state. How it fails: without metrics it goes down step by step to the floor, as if callers suffered.
+
+    Concurrency 0 is only ever the floor's (floor = 0) or a reclaim's; a reclaim ends with the queue, and growth
+    starts at the floor again.
+    """
+    late_s = _late_s(job, now_s)
+    if online is not None and online.queue_per_replica > config.reclaim_queue:
+        return Harvest(0.0, "reclaim", now_s, late_s)
+    settled = now_s - state.changed_s >= config.settle_s
+    if online is None or online.errors or (online.p95_ttft_ms or 0.0) > config.target_ttft_ms:
+        if not settled:
+            return replace(state, reason="hold", late_s=late_s)
+        less = max(config.floor, state.concurrency * config.factor)
+        return Harvest(
+            min(less, max(state.concurrency, config.floor)), "no metrics" if online is None else "less", now_s, late_s
+        )
+    good = (online.p95_ttft_ms or 0.0) <= config.good_share * config.target_ttft_ms
+    if not good or online.queue_per_replica > config.queue_gate:
+        return replace(state, reason="hold", late_s=late_s)
+    climb = config.add * (min(config.max_climb, _needed_factor(job, now_s)) if late_s else 1.0)
+    more = min(config.ceiling, max(config.floor, state.concurrency + climb))
+    return Harvest(more, "more" if more > state.concurrency else "hold", state.changed_s, late_s)
+
+
+def _late_s(job: Job | None, now_s: float) -> float:
+    if job is None or not job.rows_left or job.rows_per_s <= 0:
+        return 0.0
+    return max(0.0, now_s + job.rows_left / job.rows_per_s - job.deadline_s)
+
+
+def _needed_factor(job: Job | None, now_s: float) -> float:
+    """How many times faster the job has to go to be done in time."""
+    if job is None or job.deadline_s <= now_s:
+        return float("inf")
+    return job.rows_left / job.rows_per_s / (job.deadline_s - now_s)

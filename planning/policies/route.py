@@ -1,0 +1,219 @@
+"""Which replica a request goes to: the one that has its prefix, until it would wait longer there than that is worth.
+
+A request's first token on a replica is estimated as the wait there plus the prefill of what is not cached there.
+The wait is what is ahead of it: uncached prompt tokens queued and running over the prefill rate, and the delay of a
+full decode batch or full KV memory. The home is the replica that last served the longest known beginning. It is left
+when its wait exceeds the best other's by more than the prefill that its hit saves (planning.spill.saved_ms), and by
+`hysteresis` times that on top; the other is then the home, and is left by the same rule. Choosing and reserving are
+one step: the next request of a burst already sees what the one before it added, and finds the prefix where it went.
+"""
+
+import random
+from bisect import bisect
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+from configs.schema import Frozen
+from planning.policies.prefix import Belief, Chain
+from planning.quantities import Count, NonNegative, Positive
+from planning.spill import saved_ms
+
+
+class RouteConfig(Frozen):
+    """The defaults suit 2 to 1,000 replicas.
+
+    hysteresis: share of saved_ms that a change of home must gain on top. max_homes: replicas with the prefix that a
+    decision looks at; candidates: others that it draws, by capacity weight. max_entries bounds the memory, about
+    200 bytes each. ticket_s: a reservation that nobody ended is given up after it.
+    """
+
+    hysteresis: NonNegative = 0.25
+    max_homes: Count = 8
+    candidates: Count = 8
+    max_entries: Count = 500_000
+    ticket_s: Positive = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRates:
+    """What the router needs to know of a replica, all its GPUs together; `weight` in capacity units."""
+
+    prefill_tokens_per_s: float
+    max_sequences: int
+    kv_capacity_tokens: float
+    itl_s: float  # a full batch's time for one token
+    weight: float = 1.0
+
+
+@dataclass(slots=True)
+class Load:
+    """What is reserved on one replica."""
+
+    rates: ReplicaRates
+    uncached_tokens: dict[int, float] = field(default_factory=dict)  # by priority; queued and running, to first token
+    sequences: int = 0
+    kv_tokens: float = 0.0
+    output_tokens: float = 0.0
+
+    def wait_ms(self, kv_tokens: float, priority: int = 0) -> float:
+        """What a request that needs `kv_tokens` waits for here before its own prefill begins.
+
+        Prompts of a lower class (a larger priority) are not ahead of it; running sequences are, of whatever class.
+        """
+        rates = self.rates
+        wait_s = sum(t for p, t in self.uncached_tokens.items() if p <= priority) / rates.prefill_tokens_per_s
+        over = (
+            max((self.sequences + 1) / rates.max_sequences, (self.kv_tokens + kv_tokens) / rates.kv_capacity_tokens) - 1
+        )
+        if over > 0 and self.sequences:
+            # A full batch turns over once in the time of a mean reply; `over` is the share that has to leave first.
+            wait_s += over * self.output_tokens / self.sequences * rates.itl_s
+        return wait_s * 1000
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A routing decision and its reservation; give it back to `first_token` and `end`."""
+
+    replica: Hashable
+    reason: Literal["home", "spill", "cold"]
+    hit_tokens: int  # believed
+    wait_ms: float  # estimated, before its own prefill
+    saved_ms: float  # the prefill that the home's hit saves
+    load: Load
+    priority: int
+    uncached_tokens: float
+    kv_tokens: float
+    output_tokens: float
+    passed_tokens: float
+    expires_s: float
+    prefilling: bool = True
+    open: bool = True
+
+
+class Router:
+    """The state of one model's routing. Not thread-safe: a decision is one step without an await.
+
+    How it fails: with rates that are too fast it spills late, with ones too slow early, never not at all. A replica
+    that died loses its reservations with `remove`; a reservation that leaks ends after ticket_s of the clock that it is
+    given, and a clock that steps back only delays that. Output estimates only matter where a batch or memory is full.
+    """
+
+    def __init__(self, config: RouteConfig, seed: int) -> None:
+        self.config = config
+        self.belief = Belief(config.max_entries)
+        self.loads: dict[Hashable, Load] = {}
+        self._random = random.Random(seed)
+        self._tickets: dict[int, Ticket] = {}  # the open ones, in the order in which they were given
+        self._names: list[Hashable] = []
+        self._cumulative: list[float] = []
+
+    def add(self, replica: Hashable, rates: ReplicaRates) -> None:
+        """A replica is ready, or was reset: nothing is cached or reserved on it."""
+        self.loads[replica] = Load(rates)
+        self.belief.start(replica, rates.kv_capacity_tokens)
+        self._weigh()
+
+    def remove(self, replica: Hashable) -> None:
+        """A replica is gone, or gets nothing more. Ending its reservations later does no harm."""
+        if self.loads.pop(replica, None) is not None:
+            self.belief.end(replica)
+            self._weigh()
+
+    def route(self, chain: Chain, prompt_tokens: int, output_tokens: float, now_s: float, priority: int = 0) -> Ticket:
+        """Choose a replica and reserve on it. `output_tokens` is an estimate. Raises LookupError without a replica."""
+        if not self.loads:
+            raise LookupError("no replica is ready")
+        self._give_up(now_s)
+        kv_tokens = prompt_tokens + output_tokens
+        held = self.belief.holders(chain, self.config.max_homes)
+        home = best = None
+        home_ms = best_ms = float("inf")
+        for replica, (hit, _) in held.items():
+            load = self.loads[replica]
+            first_token_ms = (
+                load.wait_ms(kv_tokens - hit, priority) + (prompt_tokens - hit) / load.rates.prefill_tokens_per_s * 1000
+            )
+            if home is None:
+                home, home_ms = replica, first_token_ms
+            if first_token_ms < best_ms:
+                best, best_ms = replica, first_token_ms
+        for replica in self._draw():
+            if replica not in held:
+                load = self.loads[replica]
+                first_token_ms = (
+                    load.wait_ms(kv_tokens, priority) + prompt_tokens / load.rates.prefill_tokens_per_s * 1000
+                )
+                if first_token_ms < best_ms:
+                    best, best_ms = replica, first_token_ms
+        reason: Literal["home", "spill", "cold"] = "cold"
+        saving_ms = 0.0
+        if home is not None:
+            # First tokens differ by the waits less what the hit saves: this is wait(home) - wait(best) > saved_ms.
+            saving_ms = saved_ms(held[home][0], self.loads[home].rates.prefill_tokens_per_s)
+            reason = "spill" if home_ms - best_ms > self.config.hysteresis * saving_ms else "home"
+            best = best if reason == "spill" else home
+        load = self.loads[best]
+        hit, passed = held.get(best, (0, 0.0))
+        uncached = prompt_tokens - hit
+        ticket = Ticket(
+            best,
+            reason,
+            hit,
+            load.wait_ms(kv_tokens - hit, priority),
+            saving_ms,
+            load,
+            priority,
+            uncached,
+            uncached + output_tokens,
+            output_tokens,
+            passed,
+            now_s + self.config.ticket_s,
+        )
+        load.uncached_tokens[priority] = load.uncached_tokens.get(priority, 0.0) + uncached
+        load.sequences += 1
+        load.kv_tokens += ticket.kv_tokens
+        load.output_tokens += output_tokens
+        self.belief.add(chain, best, ticket.kv_tokens)
+        self._tickets[id(ticket)] = ticket
+        return ticket
+
+    def first_token(self, ticket: Ticket, cached_tokens: int | None = None) -> None:
+        """The prefill is done; `cached_tokens` is the hit that the engine reported, if it did."""
+        if ticket.prefilling:
+            ticket.prefilling = False
+            ticket.load.uncached_tokens[ticket.priority] -= ticket.uncached_tokens
+            if cached_tokens is not None and self.loads.get(ticket.replica) is ticket.load:
+                self.belief.reported(ticket.replica, ticket.hit_tokens, ticket.passed_tokens, cached_tokens)
+
+    def end(self, ticket: Ticket) -> None:
+        """The request is done, failed, or was abandoned, at any time. A second call does nothing."""
+        if ticket.open:
+            ticket.open = False
+            self.first_token(ticket)
+            del self._tickets[id(ticket)]
+            load = ticket.load
+            load.sequences -= 1
+            load.kv_tokens -= ticket.kv_tokens
+            load.output_tokens -= ticket.output_tokens
+
+    def _give_up(self, now_s: float) -> None:
+        while self._tickets:
+            oldest = next(iter(self._tickets.values()))
+            if oldest.expires_s > now_s:
+                return
+            self.end(oldest)
+
+    def _draw(self) -> list[Hashable]:
+        """Candidates by capacity weight; all replicas where there are no more than that."""
+        names, cumulative = self._names, self._cumulative
+        if len(names) <= self.config.candidates:
+            return names
+        total, draw = cumulative[-1], self._random.random
+        return [names[bisect(cumulative, draw() * total)] for _ in range(self.config.candidates)]
+
+    def _weigh(self) -> None:
+        self._names = list(self.loads)
+        self._cumulative = list(accumulate(load.rates.weight for load in self.loads.values()))
