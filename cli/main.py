@@ -13,6 +13,7 @@ from configs.errors import InputError
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:function, what it does)
     "models": ("cli.models:models", "list, prepare or prune the models"),
+    "plan": ("cli.plan:plan", "the arithmetic: fleets, prices, headroom, calls a replica and twelve more topics"),
 }
 
 

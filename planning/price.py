@@ -20,6 +20,7 @@ Assumption = Literal[
     "cached_prompt_fraction",
     "hold_s",
 ]
+DIVISORS = {"utilization_ceiling", "prefill_tokens_per_s", "decode_tokens_per_s"}
 FRACTIONS = {"utilization_ceiling", "cached_prompt_fraction"}
 
 
@@ -31,7 +32,7 @@ class PriceScenario(Scenario):
     margin: NonNegative
     restore_bytes_per_s: Positive
     hold_s: NonNegative
-    ranges: Annotated[dict[Assumption, tuple[Positive, Positive]], Field(min_length=1)]
+    ranges: Annotated[dict[Assumption, tuple[NonNegative, Positive]], Field(min_length=1)]
     profile: Profile
 
     @field_validator("ranges")
@@ -40,6 +41,8 @@ class PriceScenario(Scenario):
         for key, (low, high) in ranges.items():
             if low > high:
                 raise ValueError(f"{key}: the low factor {low:g} is over the high one {high:g}")
+            if low == 0 and key in DIVISORS:
+                raise ValueError(f"{key}: nothing can be divided by 0 times itself")
         return ranges
 
 

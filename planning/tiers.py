@@ -156,9 +156,11 @@ def plan_tiers(s: TiersScenario) -> TiersOutputs:
 
 def finding(s: TiersScenario, o: TiersOutputs) -> str:
     tiers = [one.tier for one in o.assignments.values()]
+    own = [model.busy / o.assignments[model.name].gpus for model in s.models if tier_of(model, s) == "dedicated"]
+    at_most = f" (at most {max(own):.0%} busy)" if own else ""
     return (
         f"{len(s.models)} models on {o.gpus_before} GPUs are {o.idle_before:.0%} idle; {tiers.count('dedicated')} keep "
-        f"GPUs of their own, {tiers.count('shared')} share, {tiers.count('cold')} load on demand in up to "
+        f"GPUs of their own{at_most}, {tiers.count('shared')} share, {tiers.count('cold')} load on demand in up to "
         f"{o.cold_wait_s:.0f} s: {o.gpus_after} GPUs, {o.idle_after:.0%} idle."
     )
 

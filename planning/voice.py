@@ -97,9 +97,7 @@ def batch_max(pace: Pace, clause_tokens: int, allowed_ms: float) -> int:
     batch = round_down((itl_ms - pace.itl_base_ms) / pace.itl_per_sequence_ms)
     if batch < 1:
         alone_ms = pace.ttft_ms + (clause_tokens - 1) * pace.itl_ms(1)
-        problem = (
-            f"the first clause takes {alone_ms:g} ms even alone; llm_first_token and clause allow {allowed_ms:g} ms"
-        )
+        problem = f"even alone the first clause takes {alone_ms:g} ms; {allowed_ms:g} ms are allowed"
         raise InputError("voice", "clause_tokens", clause_tokens, problem)
     return batch
 
