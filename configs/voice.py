@@ -1,0 +1,104 @@
+"""The voice application's configuration: who the agent is, when it takes its turn, what it hears and speaks with."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from configs.schema import Frozen
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
+
+
+class TurnTaking(Frozen):
+    """When a turn opens and ends, and what an interruption is. Frames are 32 ms, so waits are multiples of that."""
+
+    voice_probability: Probability = 0.5
+    voice_hysteresis: Probability = 0.15
+    open_voice_ms: Milliseconds = 96
+    """Voice that opens a turn: less is a click."""
+    resume_voice_ms: Milliseconds = 64
+    """Voice that withdraws a guess."""
+    guess_silence_ms: Milliseconds = 96
+    """Silence after which the answer is begun, on a guess."""
+    confirm_silence_ms: Milliseconds = 192
+    """Silence that ends a turn that Smart Turn finds complete."""
+    doubt_silence_ms: Milliseconds = 992
+    """Silence that ends a turn that Smart Turn doubts."""
+    complete_probability: Probability = 0.5
+    reopen_heard_ms: Milliseconds = 700
+    """A caller who goes on before this much of the answer was heard continues the same turn."""
+    max_segment_s: Annotated[float, Field(ge=5, le=28)] = 26
+    """Whisper's window is 30 s: a longer utterance is transcribed in segments."""
+    backchannels: tuple[str, ...] = (
+        "mhm", "mhmm", "mm", "mmm", "mm-hmm", "hm", "hmm", "uh-huh", "uh huh", "uh", "um", "ah", "oh", "ok", "okay",
+        "yeah", "right", "i see",
+    )  # fmt: skip
+    """Said while the agent speaks, these do not interrupt it."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "TurnTaking":
+        if not self.guess_silence_ms <= self.confirm_silence_ms <= self.doubt_silence_ms:
+            raise ValueError("guess_silence_ms <= confirm_silence_ms <= doubt_silence_ms must hold")
+        return self
+
+
+class Persona(Frozen):
+    """Who answers. Only English is spoken and understood so far."""
+
+    system_prompt: Annotated[str, Field(min_length=1)]
+    greeting: str = ""
+    """Spoken when a call starts; empty for none."""
+    apology: Annotated[str, Field(min_length=1)] = (
+        "Sorry, I can't reach my language model right now. Please try again in a moment."
+    )
+    language: Literal["en"] = "en"
+    max_reply_tokens: Annotated[int, Field(ge=4, le=2048)] = 80
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+
+
+class Hearing(Frozen):
+    """Speech recognition."""
+
+    model: str = "whisper-base"
+    compute_type: Literal["int8", "int8_float16", "float16", "float32"] = "int8"
+    device: Literal["cpu", "cuda"] = "cpu"
+    threads: Annotated[int, Field(ge=1, le=64)] = 2
+    interim_every_ms: Annotated[float, Field(ge=200, le=10_000)] = 800
+    """How often the words so far are shown while the caller speaks."""
+
+
+class Speaking(Frozen):
+    """Speech synthesis."""
+
+    model: str = "piper-joe"
+    threads: Annotated[int, Field(ge=1, le=64)] = 2
+    length_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
+    """1 is the voice's own pace, more is slower."""
+
+
+class Language(Frozen):
+    """Where the pipeline's LLM is: an OpenAI-compatible server. None means the LLM application of this deployment."""
+
+    base_url: str | None = None
+    model: str | None = None
+    first_token_timeout_s: Annotated[float, Field(gt=0, le=600)] = 20
+    """After this long without a word the caller hears the apology."""
+
+
+class VoiceConfig(Frozen):
+    """One voice application."""
+
+    replicas: Annotated[int, Field(ge=1, le=1000)] = 1
+    calls_per_replica: Annotated[int, Field(ge=1, le=1000)] = 2
+    """One more caller is told that the line is busy."""
+    max_call_s: Annotated[float, Field(gt=0, le=86_400)] = 3600
+    max_message_bytes: Annotated[int, Field(ge=4096, le=16_777_216)] = 262_144
+    """A larger WebSocket message is refused, and the call goes on."""
+    ice_servers: tuple[str, ...] = ()
+    """STUN or TURN URLs for callers behind a NAT; none are needed on one network."""
+    persona: Persona
+    turn_taking: TurnTaking = TurnTaking()
+    hearing: Hearing = Hearing()
+    speaking: Speaking = Speaking()
+    language: Language = Language()

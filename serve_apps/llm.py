@@ -1,0 +1,98 @@
+"""The LLM application: Ray Serve LLM's own ingress and server, configured from a deployment. No Ray import at load.
+
+The engine is vLLM, the CPU build or the GPU's, by `device` alone.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configs.deployment import LlmConfig
+
+if TYPE_CHECKING:
+    from ray.serve import Application
+    from ray.serve.llm import LLMConfig
+
+APP_NAME = "llm"
+
+
+def engine_arguments(config: LlmConfig) -> dict[str, Any]:
+    """vLLM's engine arguments. `config.engine` has the last word."""
+    arguments: dict[str, Any] = {
+        "dtype": config.dtype,
+        "max_model_len": config.context_tokens,
+        "max_num_seqs": config.max_num_seqs,
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+        "enable_chunked_prefill": True,
+        "enable_prefix_caching": True,
+        "block_size": config.block_size,
+        "scheduling_policy": "priority",
+        "disable_log_stats": False,
+        # cached_tokens in a reply's usage, which metering and the router's belief need
+        "enable_prompt_tokens_details": True,
+    }
+    if config.kv_cache_bytes is not None:
+        arguments["kv_cache_memory_bytes"] = config.kv_cache_bytes
+    if config.device == "cpu":
+        # torch.compile costs two minutes at start and gains nothing on a CPU
+        arguments["enforce_eager"] = True
+    return {**arguments, **config.engine}
+
+
+def engine_environment(config: LlmConfig) -> dict[str, str]:
+    """The engine processes' environment: nothing calls out, and a CPU engine has all the cores it is given."""
+    environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    if config.device == "cpu":
+        environment |= {
+            "VLLM_CPU_OMP_THREADS_BIND": config.cpu_cores,
+            "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
+            # temperature > 0 without a seed would compile a sampler with g++ at the first request
+            "TORCH_COMPILE_DISABLE": "1",
+        }
+    return environment
+
+
+def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
+    """Ray Serve LLM's configuration of the model whose files are at `model`."""
+    from ray.serve.llm import LLMConfig
+
+    return LLMConfig(
+        model_loading_config={"model_id": config.model, "model_source": str(model)},
+        engine_kwargs=engine_arguments(config),
+        accelerator_config={"kind": "cpu"} if config.device == "cpu" else {"kind": "gpu"},
+        deployment_config={
+            "num_replicas": config.replicas,
+            # Waiting is the engine's: it orders by priority. Far more than it runs is an error upstream.
+            "max_ongoing_requests": 8 * config.max_num_seqs,
+            "health_check_timeout_s": 60,
+            "graceful_shutdown_timeout_s": 300,
+        },
+        # The default batcher holds the first token back for 50 ms.
+        experimental_configs={"stream_batching_interval_ms": 0},
+        runtime_env={"env_vars": engine_environment(config)},
+    )
+
+
+def build(config: LlmConfig, model: Path) -> "Application":
+    """The application, to be served under /v1: chat/completions, completions, models, models/{model}.
+
+    Ray's own ingress class and server, at paths without the prefix, because / belongs to the voice application.
+    """
+    from ray import serve
+    from ray.llm._internal.serve.core.configs.openai_api_models import ModelCard, to_model_metadata
+    from ray.serve.llm import build_llm_deployment
+    from ray.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
+
+    ray_config = llm_config(config, model)
+    endpoints = {
+        "models": lambda app: app.get("/models"),
+        "model_data": lambda app: app.get("/models/{model:path}", response_model=ModelCard),
+        "completions": lambda app: app.post("/completions"),
+        "chat": lambda app: app.post("/chat/completions"),
+    }
+    options = OpenAiIngress.get_deployment_options([ray_config]) | {"autoscaling_config": None, "num_replicas": 1}
+    ingress = serve.deployment(make_fastapi_ingress(OpenAiIngress, endpoint_map=endpoints), **options)
+    application: Application = ingress.bind(
+        llm_deployments={config.model: build_llm_deployment(ray_config)},
+        model_cards={config.model: to_model_metadata(config.model, ray_config)},
+    )
+    return application

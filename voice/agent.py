@@ -1,0 +1,272 @@
+"""The agent processor: guesses in, one spoken answer a turn out.
+
+It carries out what the gate (gate.py) orders, keeps the history to what was heard, and tells the client what happens.
+Turn taking is the hearing processor's; what an answer is made of is answer.py's; its pace is playout.py's.
+"""
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from loguru import logger
+from pipecat.frames.frames import CancelFrame, EndFrame, Frame, InterruptionFrame, OutputAudioRawFrame
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.processors.frameworks.rtvi.frames import RTVISendTextFrame
+
+from configs.voice import VoiceConfig
+from telemetry.budget import TurnEvents, server_lines_ms
+from telemetry.sound import Samples, loud_windows
+from voice.answer import Answer, speak_into
+from voice.backchannel import interrupts
+from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
+from voice.gate import Gate, Order, Orders
+from voice.history import History
+from voice.llm import ChatModel
+from voice.messages import rtvi, server_message
+from voice.playout import Clause, Playout, Script
+from voice.tts.piper import Voice
+
+OUT_RATE = 24_000
+
+
+@dataclass
+class Turn:
+    """What is known of one guess and of the answer made for it."""
+
+    text: str
+    guessed_at: float = 0.0
+    transcribed_at: float = 0.0
+    voice_end_at: float = 0.0
+    confirmed_at: float = 0.0
+    sound_at: float = 0.0
+    shown: int = 0
+    """The turn's number for the client; 0 for the greeting and typed turns."""
+    answer: Answer | None = None
+    making: "asyncio.Task[None] | None" = None
+    script: Script | None = None
+
+
+class Agent(FrameProcessor):
+    """One caller's agent. Pushes audio and RTVI messages downstream."""
+
+    def __init__(
+        self, config: VoiceConfig, chat: ChatModel, voice: Voice, history: History, call_id: str,
+        allocation_ms: dict[str, float],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._config, self._chat, self._voice, self._history = config, chat, voice, history
+        self._call_id, self._allocation_ms = call_id, allocation_ms
+        self._gate = Gate()
+        self._numbers = itertools.count(1)
+        self._turns: dict[int, Turn] = {}
+        self._of_guess: dict[int, int] = {}
+        self._early: ConfirmedFrame | None = None
+        self._carried = ""
+        self._shown = 0
+        self._playout = Playout(OUT_RATE, self._send, self._on_clause)
+        self._playing: asyncio.Task[None] | None = None
+
+    async def greet(self) -> None:
+        """Say the greeting, if there is one."""
+        if self._config.persona.greeting:
+            number = next(self._numbers)
+            script = Script()
+            self._turns[number] = Turn("", script=script)
+            self._turns[number].making = asyncio.create_task(self._speak_text(script, self._config.persona.greeting))
+            await self._carry_out([*self._gate.guess(number), *self._gate.confirm(number)])
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        """Take the hearing processor's frames and typed text; pass everything else on."""
+        await super().process_frame(frame, direction)
+        if isinstance(frame, TurnOpenedFrame):
+            await self._on_opened()
+        elif isinstance(frame, WordsFrame):
+            await self._on_words(frame.text)
+        elif isinstance(frame, GuessFrame):
+            await self._on_guess(frame)
+        elif isinstance(frame, WithdrawnFrame):
+            await self._on_withdrawn(frame.guess)
+        elif isinstance(frame, ConfirmedFrame):
+            await self._on_confirmed(frame)
+        elif isinstance(frame, RTVISendTextFrame):
+            await self._on_typed(frame.text)
+        else:
+            if isinstance(frame, (EndFrame, CancelFrame)):
+                await self._close()
+            await self.push_frame(frame, direction)
+
+    async def cleanup(self) -> None:
+        """End every task and engine request of the call."""
+        await self._close()
+        await super().cleanup()
+
+    # What the caller does
+
+    async def _on_opened(self) -> None:
+        if self._gate.spoken is not None:
+            self._playout.pause()
+        await self.push_frame(rtvi("user-started-speaking"))
+
+    async def _on_words(self, text: str) -> None:
+        await self.push_frame(rtvi("user-transcription", text=self._with_carried(text), final=False))
+        if self._gate.spoken is not None and interrupts(text, self._config.turn_taking):
+            await self._interrupt()
+
+    async def _on_guess(self, frame: GuessFrame) -> None:
+        confirmed, self._early = self._early, None
+        if confirmed is not None and confirmed.guess != frame.guess:
+            confirmed = None
+        if not frame.text or (self._gate.spoken is not None and not interrupts(frame.text, self._config.turn_taking)):
+            # A cough, or 'mhmm' over the agent: it goes on where it paused.
+            self._playout.resume()
+            if confirmed is not None:
+                await self.push_frame(rtvi("user-stopped-speaking"))
+            return
+        if self._gate.spoken is not None:
+            await self._interrupt()
+        number = self._of_guess[frame.guess] = next(self._numbers)
+        self._turns[number] = Turn(self._with_carried(frame.text), frame.guessed_at, frame.transcribed_at)
+        await self._carry_out(self._gate.guess(number))
+        if confirmed is not None:
+            await self._on_confirmed(confirmed)
+
+    async def _on_withdrawn(self, guess: int) -> None:
+        if self._gate.spoken is not None:
+            self._playout.pause()
+        if guess in self._of_guess:
+            await self._carry_out(self._gate.withdraw(self._of_guess[guess]))
+
+    async def _on_confirmed(self, frame: ConfirmedFrame) -> None:
+        number = self._of_guess.get(frame.guess)
+        if number is None or number != self._gate.held:
+            # The words are not known yet, or there were none.
+            self._early = frame
+            return
+        turn = self._turns[number]
+        turn.voice_end_at, turn.confirmed_at = frame.voice_end_at, frame.confirmed_at
+        await self.push_frame(rtvi("user-stopped-speaking"))
+        await self._commit(number)
+
+    async def _on_typed(self, text: str) -> None:
+        """Typing is a turn like any other; it interrupts."""
+        if not text.strip():
+            return
+        if self._gate.spoken is not None:
+            await self._interrupt()
+        number = next(self._numbers)
+        self._turns[number] = Turn(self._with_carried(text.strip()))
+        await self._carry_out(self._gate.guess(number))
+        await self._commit(number)
+
+    async def _commit(self, number: int) -> None:
+        turn = self._turns[number]
+        self._carried = ""
+        await self.push_frame(rtvi("user-transcription", text=turn.text, final=True))
+        self._history.say("user", turn.text)
+        await self._carry_out(self._gate.confirm(number))
+
+    def _with_carried(self, text: str) -> str:
+        return f"{self._carried} {text}".strip()
+
+    async def _interrupt(self) -> None:
+        """Stop the spoken answer. What was heard is remembered; if hardly any was, the caller's turn goes on."""
+        number = self._gate.spoken
+        assert number is not None
+        turn, heard = self._turns[number], self._playout.heard()
+        await self._carry_out(self._gate.interrupt())
+        if turn.answer is not None and self._playout.heard_ms < self._config.turn_taking.reopen_heard_ms:
+            self._carried = self._history.unsay_user()
+        else:
+            self._history.say("assistant", heard)
+        await self.push_frame(InterruptionFrame())
+        await self.push_frame(rtvi("bot-stopped-speaking"))
+        await self._tell_reply(turn, heard, interrupted=True)
+
+    # What the agent does
+
+    async def _carry_out(self, orders: Orders) -> None:
+        for order, number in orders:
+            turn = self._turns[number]
+            if order is Order.MAKE and turn.script is None:
+                turn.answer = Answer(
+                    number, self._history.messages(turn.text), self._chat, self._voice, OUT_RATE,
+                    self._config.persona.apology, f"{self._call_id}-{number}",
+                )  # fmt: skip
+                turn.script = turn.answer.script
+                turn.making = asyncio.create_task(turn.answer.run(), name=f"answer {self._call_id}-{number}")
+            elif order is Order.SPEAK:
+                self._playing = asyncio.create_task(self._speak(number), name=f"speak {self._call_id}-{number}")
+            elif order is Order.DROP:
+                await _end(turn.making)
+            elif order is Order.HUSH:
+                await _end(self._playing)
+                await _end(turn.making)
+
+    async def _speak(self, number: int) -> None:
+        turn = self._turns[number]
+        assert turn.script is not None
+        await self._playout.play(turn.script)
+        self._gate.ended(number)
+        text = self._playout.all_text()
+        self._history.say("assistant", text)
+        await self.push_frame(rtvi("bot-stopped-speaking"))
+        await self._tell_reply(turn, text, interrupted=False)
+
+    async def _speak_text(self, script: Script, text: str) -> None:
+        await speak_into(script, self._voice, OUT_RATE, text, aside=False, urgent=True)
+        script.finish()
+
+    async def _send(self, sound: Samples) -> None:
+        await self.push_frame(OutputAudioRawFrame(sound.tobytes(), OUT_RATE, 1))
+        number = self._gate.spoken
+        if number is not None and not self._turns[number].sound_at and loud_windows(sound, OUT_RATE).any():
+            self._turns[number].sound_at = time.monotonic()
+            await self._tell_lines(self._turns[number])
+
+    async def _on_clause(self, clause: Clause) -> None:
+        if not self._playout.heard_ms:
+            await self.push_frame(rtvi("bot-started-speaking"))
+        await self.push_frame(rtvi("bot-tts-text", text=clause.text))
+
+    async def _tell_lines(self, turn: Turn) -> None:
+        """The turn's budget, once its reply is audible. Typed turns and the greeting have none."""
+        answer = turn.answer
+        if answer is None or not turn.guessed_at:
+            return
+        events = TurnEvents(
+            turn.voice_end_at, turn.guessed_at, turn.transcribed_at, answer.first_token_at, answer.first_clause_at,
+            answer.first_audio_at, turn.confirmed_at, turn.sound_at,
+        )  # fmt: skip
+        self._shown += 1
+        turn.shown = self._shown
+        lines = {line: round(ms, 1) for line, ms in server_lines_ms(events).items()}
+        await self.push_frame(
+            server_message(
+                "turn", turn=turn.shown, transcript=turn.text, lines_ms=lines, allocation_ms=self._allocation_ms
+            )
+        )
+
+    async def _tell_reply(self, turn: Turn, text: str, interrupted: bool) -> None:
+        await self.push_frame(server_message("reply", turn=turn.shown, text=text, interrupted=interrupted))
+
+    async def _close(self) -> None:
+        await self._carry_out(self._gate.close())
+        for turn in self._turns.values():
+            await _end(turn.making)
+
+
+async def _end(task: "asyncio.Task[Any] | None") -> None:
+    """Cancel a task and wait until it is gone. Its own error was logged or is logged here; the call goes on."""
+    if task is None or task is asyncio.current_task():
+        return
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise
+    except Exception as error:  # noqa: BLE001
+        logger.error("a task of the call failed: {}", error)

@@ -1,0 +1,159 @@
+"""Speech recognition on faster-whisper's CTranslate2 model, for utterances as they grow.
+
+Whisper pads every clip to 30 s; here the encoder's window follows the clip with a margin, which gives the same words
+in a fraction of the time. One `Recognizer` serves all calls of a replica on one thread: what a caller waits for goes
+before what is only shown. What it does not do: segmenting (hearing.py) and voice activity (vad.py): a voice has to
+stand before it, since Whisper invents sentences for noise.
+"""
+
+import asyncio
+import heapq
+import itertools
+import threading
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from faster_whisper import WhisperModel
+
+from configs.voice import Hearing
+
+SAMPLE_RATE = 16_000
+FRAMES_PER_S = 100
+"""Mel frames."""
+WHISPER_WINDOW_S = 30
+
+MARGIN_FRAMES = 100
+"""Silence behind the clip in the window: without it the last words are repeated or lost."""
+LEAST_FRAMES = 300
+WINDOW_STEP_FRAMES = 100
+
+NO_SPEECH_PROBABILITY = 0.6
+LEAST_LOGPROB = -1.0
+"""Whisper's own thresholds: both are passed only by sound that is no speech."""
+MOST_COMPRESSION = 2.4
+"""Text that compresses better than this repeats itself: Whisper's sign of an invention."""
+
+Audio = npt.NDArray[np.float32]
+
+
+class Urgency(IntEnum):
+    """Who goes first on the recognizer's thread."""
+
+    FINAL = 0
+    INTERIM = 1
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The words of a clip; empty if it held none. `tokens` are the model's, for a longer clip's prefix."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+
+
+class Recognizer:
+    """One Whisper model and the thread that runs it."""
+
+    def __init__(self, path: Path, config: Hearing) -> None:
+        self._model = WhisperModel(
+            str(path), device=config.device, compute_type=config.compute_type, cpu_threads=config.threads,
+            num_workers=1, local_files_only=True,
+        )  # fmt: skip
+        tokenizer = self._model.hf_tokenizer
+        names = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
+        self._prompt = [_token_id(tokenizer, name) for name in names]
+        self._end = _token_id(tokenizer, "<|endoftext|>")
+        self._tokenizer = tokenizer
+        self._jobs: list[tuple[int, int, Audio, tuple[int, ...], asyncio.Future[Transcript]]] = []
+        self._order = itertools.count()
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    async def transcribe(self, audio: Audio, urgency: Urgency, prefix: tuple[int, ...] = ()) -> Transcript:
+        """The words in mono float `audio` at 16 kHz, at most 30 s. Cancelling drops a job that has not begun."""
+        future: asyncio.Future[Transcript] = asyncio.get_running_loop().create_future()
+        with self._wake:
+            heapq.heappush(self._jobs, (urgency, next(self._order), audio, prefix, future))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="asr", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+        return await future
+
+    def transcribe_now(self, audio: Audio, prefix: tuple[int, ...] = ()) -> Transcript:
+        """The same on the calling thread."""
+        if len(audio) < SAMPLE_RATE // 50:
+            return Transcript("")
+        features = self._features(audio)
+        encoded = self._model.encode(features)
+        # A second of speech has at most about ten tokens; a runaway decode ends there.
+        longest = len(self._prompt) + len(prefix) + 16 + 12 * len(audio) // SAMPLE_RATE
+        [result] = self._model.model.generate(
+            encoded, [[*self._prompt, *prefix]], beam_size=1, max_length=min(448, longest),
+            return_scores=True, return_no_speech_prob=True, suppress_blank=not prefix, suppress_tokens=[-1],
+        )  # fmt: skip
+        new = [token for token in result.sequences_ids[0] if token < self._end]
+        tokens = (*prefix, *new)
+        text = self._tokenizer.decode(list(tokens)).strip()
+        if _invented(text, result.scores[0], result.no_speech_prob):
+            return Transcript("")
+        return Transcript(text, tokens)
+
+    def _features(self, audio: Audio) -> npt.NDArray[np.float32]:
+        """Log-mel features, shape (80, frames): the clip, a margin of silence, rounded up to whole seconds."""
+        clip = len(audio) * FRAMES_PER_S // SAMPLE_RATE
+        frames = max(LEAST_FRAMES, -(-(clip + MARGIN_FRAMES) // WINDOW_STEP_FRAMES) * WINDOW_STEP_FRAMES)
+        frames = min(frames, WHISPER_WINDOW_S * FRAMES_PER_S)
+        samples = frames * SAMPLE_RATE // FRAMES_PER_S
+        padded = np.zeros(samples, dtype=np.float32)
+        padded[: min(len(audio), samples)] = audio[:samples]
+        features: npt.NDArray[np.float32] = self._model.feature_extractor(padded, padding=0)[:, :frames]
+        return features
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs:
+                    self._wake.wait()
+                _, _, audio, prefix, future = heapq.heappop(self._jobs)
+            if future.cancelled():
+                continue
+            try:
+                outcome: Transcript | BaseException = self.transcribe_now(audio, prefix)
+            except Exception as error:  # noqa: BLE001 - handed to the one who awaits it
+                outcome = error
+            loop = future.get_loop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, future, outcome)
+
+
+def _settle(future: "asyncio.Future[Transcript]", outcome: Transcript | BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def _token_id(tokenizer: Any, token: str) -> int:
+    number = tokenizer.token_to_id(token)
+    if number is None:
+        raise ValueError(f"the speech model's tokenizer has no {token}: not a multilingual Whisper model")
+    return int(number)
+
+
+def _invented(text: str, logprob: float, no_speech: float) -> bool:
+    if no_speech > NO_SPEECH_PROBABILITY and logprob < LEAST_LOGPROB:
+        return True
+    if not any(character.isalnum() for character in text):
+        return True
+    if text.startswith(("[", "(")) and text.endswith(("]", ")")):
+        return True  # '[BLANK_AUDIO]', '(coughs)': a caption of a sound
+    encoded = text.encode()
+    return len(encoded) > 60 and len(encoded) / len(zlib.compress(encoded)) > MOST_COMPRESSION

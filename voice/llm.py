@@ -1,0 +1,70 @@
+"""The pipeline's LLM: a stream of text for a list of messages. Cancelling the iteration stops the engine."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import httpx
+import openai
+from openai import AsyncOpenAI
+
+from voice.history import Message
+
+
+class LlmError(RuntimeError):
+    """The LLM gave no answer, or broke off. A retry may help."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a reply. `cut` marks the last one of a reply that ran into its token limit."""
+
+    text: str
+    cut: bool = False
+
+
+class ChatModel(Protocol):
+    """What the pipeline asks of an LLM."""
+
+    def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
+        """The reply's pieces as they are made. Raises LlmError."""
+        ...
+
+
+class OpenAiChat:
+    """An OpenAI-compatible server over HTTP."""
+
+    def __init__(
+        self, base_url: str, model: str, max_tokens: int, temperature: float, first_token_timeout_s: float, api_key: str
+    ) -> None:
+        self._client = AsyncOpenAI(
+            base_url=base_url,
+            api_key=api_key,
+            max_retries=0,
+            timeout=httpx.Timeout(first_token_timeout_s, connect=2.0),
+        )
+        self._model, self._max_tokens, self._temperature = model, max_tokens, temperature
+
+    async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
+        """See ChatModel."""
+        try:
+            stream = await self._client.chat.completions.create(
+                model=self._model,
+                messages=messages,  # type: ignore[arg-type]  # Message is the role and content that each kind has
+                max_tokens=self._max_tokens,
+                temperature=self._temperature,
+                stream=True,
+                extra_headers={"X-Request-Id": request_id},
+            )
+            async with stream:
+                async for chunk in stream:
+                    for choice in chunk.choices:
+                        text = choice.delta.content or ""
+                        if text or choice.finish_reason == "length":
+                            yield Piece(text, cut=choice.finish_reason == "length")
+        except (openai.OpenAIError, httpx.HTTPError) as error:
+            raise LlmError(f"{type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()

@@ -1,0 +1,128 @@
+"""Turn taking: when a caller's turn opens, is guessed to be over, goes on after all, or is over.
+
+A pure state machine over 32 ms voice-activity frames and Smart Turn's verdicts. Positions are milliseconds of
+received audio, so a test runs it without a clock. What it does not do: transcripts, audio, answers.
+
+    idle --voice--> speaking --silence--> guessed --more silence--> idle (confirmed)
+                       ^---------voice-------'  (withdrawn)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from configs.voice import TurnTaking
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The caller began to speak at `start_ms`."""
+
+    start_ms: float
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """The caller may be done: voice ended at `voice_end_ms`; `guess` numbers the guesses of a call from 1."""
+
+    guess: int
+    voice_end_ms: float
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """The caller went on: `guess` was wrong."""
+
+    guess: int
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The turn is over; `silence_ms` is how long that took from the last voiced frame."""
+
+    guess: int
+    silence_ms: float
+
+
+TurnEvent = Opened | Guessed | Withdrawn | Confirmed
+
+
+def required_silence_ms(complete: float | None, turn: TurnTaking) -> float:
+    """Silence after which a turn counts as over.
+
+    `complete` is Smart Turn's probability that the utterance is complete, None while it is not known: then the
+    wait is that of doubt, so a slow verdict costs time and never cuts a caller off.
+    """
+    if complete is None or complete < turn.complete_probability:
+        return turn.doubt_silence_ms
+    return turn.confirm_silence_ms
+
+
+@dataclass
+class Turns:
+    """The state of one caller. Feed every frame in order; feed a verdict whenever it comes."""
+
+    turn: TurnTaking
+    _speaking: bool = False
+    _guessed: bool = False
+    _guess: int = 0
+    _complete: float | None = None
+    _voiced: bool = False
+    _run_ms: float = 0.0
+    _run_start_ms: float = 0.0
+    _voice_end_ms: float = field(default=0.0)
+
+    @property
+    def speaking(self) -> bool:
+        """Whether a turn is open, guessed or not."""
+        return self._speaking
+
+    @property
+    def voiced(self) -> bool:
+        """Whether the last frame held a voice in an open turn that is not guessed to be over."""
+        return self._voiced and self._speaking and not self._guessed
+
+    def frame(self, probability: float, start_ms: float, end_ms: float) -> Sequence[TurnEvent]:
+        """Take one voice-activity frame [start_ms, end_ms)."""
+        # Hysteresis: a voice that has begun is lost only well below the threshold that began it.
+        threshold = self.turn.voice_probability - (self.turn.voice_hysteresis if self._voiced else 0.0)
+        self._voiced = probability >= threshold
+        if self._voiced:
+            if self._run_ms == 0.0:
+                self._run_start_ms = start_ms
+            self._run_ms += end_ms - start_ms
+            return self._on_voice(end_ms)
+        self._run_ms = 0.0
+        return self._on_silence(end_ms)
+
+    def judged(self, guess: int, complete: float) -> None:
+        """Take Smart Turn's verdict on `guess`; a verdict on an older guess is void."""
+        if self._guessed and guess == self._guess:
+            self._complete = complete
+
+    def _on_voice(self, end_ms: float) -> Sequence[TurnEvent]:
+        needed_ms = self.turn.resume_voice_ms if self._guessed else self.turn.open_voice_ms
+        if self._speaking and not self._guessed:
+            self._voice_end_ms = end_ms
+        elif self._run_ms >= needed_ms:
+            self._voice_end_ms = end_ms
+            if self._guessed:
+                self._guessed = False
+                return [Withdrawn(self._guess)]
+            self._speaking = True
+            return [Opened(self._run_start_ms)]
+        return []
+
+    def _on_silence(self, end_ms: float) -> Sequence[TurnEvent]:
+        if not self._speaking:
+            return []
+        silence_ms = end_ms - self._voice_end_ms
+        if not self._guessed:
+            if silence_ms < self.turn.guess_silence_ms:
+                return []
+            self._guessed, self._complete = True, None
+            self._guess += 1
+            return [Guessed(self._guess, self._voice_end_ms)]
+        if silence_ms < required_silence_ms(self._complete, self.turn):
+            return []
+        self._speaking = self._guessed = False
+        return [Confirmed(self._guess, silence_ms)]
