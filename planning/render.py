@@ -114,7 +114,7 @@ def draw(picture: Picture, title: str, kind: str) -> bytes:
     if picture.bars:
         axes.set_xticks([x + 0.4 for x in range(len(picture.x))], [str(x) for x in picture.x])
         if sum(len(str(x)) for x in picture.x) > 70:
-            axes.tick_params(axis="x", rotation=60)
+            axes.tick_params(axis="x", rotation=25)
     axes.set(title=title, xlabel=picture.x_label, ylabel=picture.y_label)
     if len(picture.series) > 1:
         axes.legend()

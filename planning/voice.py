@@ -134,8 +134,8 @@ def finding(s: VoiceScenario, o: VoiceOutputs) -> str:
     over = f", {o.over_ms:g} over" if o.over_ms > 0 else ""
     return (
         f"The lines add up to {o.total_ms:g} of {RESPONSE_MS:g} ms{over}; the largest, {o.largest_line} at "
-        f"{largest_ms:g} ms, is {kind}. A replica keeps its lines up to {o.batch_max} sequences at once; a call is in it "
-        f"{o.duty:.1%} of the time, so it holds {o.calls_per_replica} calls, and {s.calls} calls take {o.replicas} "
+        f"{largest_ms:g} ms, is {kind}. A replica keeps its lines up to {o.batch_max} sequences at once; a call is in "
+        f"it {o.duty:.1%} of the time, so it holds {o.calls_per_replica} calls, and {s.calls} calls take {o.replicas} "
         f"replicas."
     )
 
