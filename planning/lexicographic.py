@@ -39,7 +39,7 @@ def minimize(
     for objective in objectives:
         found = milp(
             objective,
-            constraints=LinearConstraint(np.array(matrix), lb=np.array(least)),
+            constraints=LinearConstraint(np.array(matrix).reshape(-1, len(objective)), lb=np.array(least)),
             bounds=Bounds(np.array(lower), np.array(upper)),
             integrality=np.array(integral, dtype=int),
             options={"mip_rel_gap": 0.0},

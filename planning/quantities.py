@@ -38,10 +38,16 @@ class Outputs(Frozen):
 
 
 def round_up(x: float) -> int:
-    """The least whole number >= x, forgiving the last digits that binary fractions lose."""
-    return math.ceil(x - 1e-9)
+    """The least whole number >= x, forgiving the last digits that binary fractions lose. Raises OverflowError."""
+    return math.ceil(_finite(x) - 1e-9)
 
 
 def round_down(x: float) -> int:
-    """The largest whole number <= x, forgiving likewise."""
-    return math.floor(x + 1e-9)
+    """The largest whole number <= x, forgiving likewise. Raises OverflowError."""
+    return math.floor(_finite(x) + 1e-9)
+
+
+def _finite(x: float) -> float:
+    if not math.isfinite(x):
+        raise OverflowError(f"{x} is not finite")
+    return x

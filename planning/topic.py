@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from pydantic import ValidationError
+
 from configs.errors import MISSING, InputError
 from planning.quantities import Outputs, Scenario
 
@@ -54,9 +56,7 @@ class Topic(Generic[S, O]):
         """plan(scenario). Raises InputError where it has no answer, also where floats over- or underflow."""
         try:
             return self.plan(scenario)
-        except InputError:
-            raise
-        except (ArithmeticError, ValueError) as error:
+        except (ArithmeticError, ValidationError) as error:
             problem = f"numbers this large or small leave no finite answer ({' '.join(str(error).split())})"
             raise InputError(source, "", MISSING, problem) from error
 
