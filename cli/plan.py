@@ -8,7 +8,7 @@ import click
 
 from configs.errors import InputError
 from planning.render import Plan, draw, lines, report
-from planning.topics import TOPICS, read_scenario, reference
+from planning.topics import TOPICS, read_scenario, reference, source_text
 
 PICTURES = {".png", ".svg", ".pdf"}
 
@@ -57,6 +57,8 @@ def _list(as_json: bool) -> None:
 def _all(out: Path | None, as_json: bool) -> None:
     if not out:
         raise click.UsageError("`plan all` needs --out REPORT.html")
+    if not out.parent.is_dir():
+        raise InputError("plan", "--out", str(out), "no such folder")
     plans = []
     for name in TOPICS:
         click.echo(f"plan {name}", err=True)
@@ -88,7 +90,7 @@ def _answer(name: str, path: Path, overrides: Any) -> Plan:
     topic = TOPICS[name]
     scenario = read_scenario(name, path, overrides)
     outputs = topic.answer(scenario, str(path))
-    return Plan(name, topic, scenario, outputs, path.read_text(encoding="utf-8"))
+    return Plan(name, topic, scenario, outputs, source_text(path))
 
 
 def _override(text: str) -> tuple[str, Any]:

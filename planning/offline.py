@@ -4,7 +4,7 @@ Each pass prefills its prompt (a shared prefix and the document) and decodes its
 planning.soak, without that one's compute roof.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -33,7 +33,7 @@ class Pass(Frozen):
 class Cuts(Frozen):
     """Ways to spend less; those absent are not weighed."""
 
-    prefix_caching: Literal[True] | None = None
+    prefix_caching: bool = False
     deduplicated_fraction: Fraction | None = None
     second_pass_fraction: Fraction | None = None
 
@@ -110,7 +110,7 @@ def plan_offline(s: OfflineScenario) -> OfflineOutputs:
     hours = pass_hours(s, Cuts())
     phases = {f"{name}/prefill": one.prefill_gpu_hours for name, one in hours.items()}
     phases |= {f"{name}/decode": one.decode_gpu_hours for name, one in hours.items()}
-    given = s.cuts.model_dump(exclude_none=True)
+    given = {cut: value for cut, value in s.cuts.model_dump().items() if value is not None and value is not False}
     after = {cut: total_hours(pass_hours(s, Cuts(**{cut: value}))) for cut, value in given.items()}
     return OfflineOutputs(
         passes=hours,

@@ -15,13 +15,13 @@ from planning.topic import Picture, Topic, steps
 
 @dataclass(frozen=True)
 class Plan:
-    """A topic's answer to one scenario; scenario_text: the file it came from, with its sources."""
+    """A topic's answer to one scenario; source_text: the file or files it came from, with their comments."""
 
     name: str
     topic: Topic[Any, Any]
     scenario: Scenario
     outputs: Outputs
-    scenario_text: str
+    source_text: str
 
     @property
     def finding(self) -> str:
@@ -155,7 +155,7 @@ def _section(plan: Plan) -> str:
         f'<img alt="{plan.name}: {_text(picture.y_label)}" src="data:image/png;base64,{image}">'
         f"<details><summary>The picture's data</summary>{_table([picture.x_label, *picture.series], data)}</details>"
         f"{_table(Line._fields, lines(plan))}"
-        f"<details><summary>The scenario and its sources</summary><pre>{_text(plan.scenario_text)}</pre></details>"
+        f"<details><summary>The scenario and its sources</summary><pre>{_text(plan.source_text)}</pre></details>"
         "</section>"
     )
 

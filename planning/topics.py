@@ -64,13 +64,24 @@ def read_scenario(name: str, path: Path, overrides: Iterable[tuple[str, Any]] = 
     return scenario
 
 
-def _resolved(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A profile that is a path becomes what that file holds; looked up from the scenario's folder first."""
+def source_text(path: Path) -> str:
+    """A scenario's file as it is written, and its profile's: where the comments say what each rate rests on."""
+    files = [path, _profile_path(read_yaml(path), path.parent)]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if file)
+
+
+def _profile_path(data: dict[str, Any], folder: Path) -> Path | None:
+    """Where a scenario's profile stands: looked up from the scenario's folder first. None where it names none."""
     named = data.get("profile")
     if not isinstance(named, str):
-        return data
-    beside = folder / named
-    return data | {"profile": read_yaml(beside if beside.exists() else Path(named))}
+        return None
+    return folder / named if (folder / named).exists() else Path(named)
+
+
+def _resolved(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A profile that is a path becomes what that file holds."""
+    path = _profile_path(data, folder)
+    return data | {"profile": read_yaml(path)} if path else data
 
 
 def _put(data: dict[str, Any], dotted: str, value: Any) -> None:

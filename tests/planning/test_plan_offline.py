@@ -41,7 +41,7 @@ def test_only_the_cuts_given_are_weighed(answer, profile):
         "deduplicated_fraction",
         "all",
     }
-    out = answer("offline", **{**CASE, "cuts": {}}, profile=profile)
+    out = answer("offline", **{**CASE, "cuts": {"prefix_caching": False}}, profile=profile)
     assert out.after == {"all": out.gpu_hours}
 
 
