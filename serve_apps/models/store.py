@@ -18,9 +18,14 @@ from serve_apps.models.dequantise import gguf_to_fp32
 from serve_apps.models.errors import NoSpace
 from serve_apps.models.files import Report
 from serve_apps.models.quantise import to_w8a8
+from serve_apps.models.smooth import smooth
 
 _SCRATCH = ".scratch-"
-_CONVERSIONS: dict[str, Callable[[Path, Path, Report], None]] = {"gguf-to-fp32": gguf_to_fp32, "to-w8a8": to_w8a8}
+_CONVERSIONS: dict[str, Callable[[Path, Path, Report], None]] = {
+    "gguf-to-fp32": gguf_to_fp32,
+    "smooth": smooth,
+    "to-w8a8": to_w8a8,
+}
 
 
 def prepare(name: str, model: Model, report: Report, again: bool = False) -> Path:
