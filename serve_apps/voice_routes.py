@@ -1,0 +1,89 @@
+"""The voice application's HTTP: the talk page, a call's WebSocket, a WebRTC call's signalling. No Ray in here."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, HTTPException, WebSocket
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
+from starlette.types import Scope
+
+import voice
+from configs.budgets import RESPONSE_MS
+from voice.call import transport_params
+from voice.serializer import CallSerializer
+from voice.switchboard import BusyError, Switchboard
+from voice.webrtc import Offer, OfferError
+
+PAGE = Path(voice.__path__[0]) / "page"
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    # Kept by the browser, and asked about each time: the files belong together.
+    "Cache-Control": "no-cache",
+}
+RETRY_AFTER_S = 5
+
+
+class PageFiles(StaticFiles):
+    """The page's few files, with the headers that a browser holds them to."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Answers 304 to a browser that has the file."""
+        response = await super().get_response(path, scope)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+def routes(board: Switchboard) -> FastAPI:
+    """The application for one replica's switchboard."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await board.close()
+
+    api = FastAPI(title="firstclause voice", lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @api.exception_handler(BusyError)
+    async def busy(_: object, error: BusyError) -> Response:
+        return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+    @api.websocket("/voice/ws")
+    async def websocket(websocket: WebSocket) -> None:
+        """A call as pipecat protobuf frames. A full replica answers 503 before the WebSocket opens."""
+        try:
+            with board.place():
+                await websocket.accept()
+                serializer = CallSerializer(board.config.max_message_bytes)
+                params = FastAPIWebsocketParams.model_validate(transport_params() | {"serializer": serializer})
+                await board.call(FastAPIWebsocketTransport(websocket, params))
+        except BusyError as error:
+            await websocket.send_denial_response(PlainTextResponse(str(error), status_code=503))
+
+    @api.post("/voice/offer")
+    async def offer(offer: Offer) -> dict[str, str]:
+        """A WebRTC offer with all its candidates, answered likewise: {"sdp", "type"}."""
+        try:
+            return await board.answer(offer)
+        except OfferError as error:
+            raise HTTPException(400, str(error)) from error
+
+    @api.get("/voice/settings")
+    async def settings() -> dict[str, object]:
+        """What the page has to know before a call."""
+        return {
+            "ice_servers": [{"urls": url} for url in board.config.ice_servers],
+            "response_ms": RESPONSE_MS,
+            "allocation_ms": board.allocation_ms,
+        }
+
+    api.mount("/", PageFiles(directory=PAGE, html=True))
+    return api
