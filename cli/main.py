@@ -12,7 +12,13 @@ from configs.errors import InputError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:function, what it does)
+    "up": ("cli.up:up", "start the local deployment"),
+    "down": ("cli.up:down", "stop it"),
+    "status": ("cli.up:status", "what is up, and where"),
+    "talk": ("cli.talk:talk", "call the voice application with a WAV, a text or the microphone"),
+    "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),
     "models": ("cli.models:models", "list, prepare or prune the models"),
+    "doctor": ("cli.doctor:doctor", "what is missing on this machine, and what to do"),
     "plan": ("cli.plan:plan", "the arithmetic: fleets, prices, headroom, calls a replica and twelve more topics"),
 }
 
