@@ -1,8 +1,9 @@
-"""How much batch work may run beside the callers: more while they do not feel it, half as much once they do.
+"""How much batch work may run beside the callers: what they leave idle, as long as they do not feel it.
 
-AIMD (Chiu and Jain, 1989) on the online p95 TTFT and queue, as in llm-d's batch gateway: `add` more a good step, half
-after a bad one or an error, no more often than every `settle_s`, since a step's effect shows only after it. A queue
-over `reclaim_queue` takes all back at once. Behind its deadline batch climbs faster, never past what callers bear.
+The idle share of the moment says how much of the fleet there is to be had; how much batch an idle fleet bears is
+learned by AIMD (Chiu and Jain, 1989) on the online p95 TTFT and queue, as in llm-d's batch gateway: `add` more after a
+good step, `factor` after a bad one or an error, no more often than every settle_s, as a change shows only after it. A
+queue over reclaim_queue takes all back at once. Behind its deadline batch climbs faster, never past what callers bear.
 """
 
 from dataclasses import dataclass, replace
@@ -46,10 +47,14 @@ class HarvestConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """What callers felt since the last step. `p95_ttft_ms` is None where none got a first token."""
+    """What callers felt since the last step. `p95_ttft_ms` is None where none got a first token.
+
+    idle_share: of the replicas' time, that in which they had no caller's request at all.
+    """
 
     p95_ttft_ms: float | None
     queue_per_replica: float
+    idle_share: float = 1.0
     errors: int = 0
 
 
@@ -64,8 +69,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """`concurrency` allowed now. `late_s` is by how much the job will miss its deadline at the present rate, or 0."""
+    """`concurrency` allowed now: `capacity`, which AIMD learns, times the idle share of the moment.
 
+    `late_s` is by how much the job will miss its deadline at the present rate, or 0.
+    """
+
+    capacity: float
     concurrency: float
     reason: Reason = "hold"
     changed_s: float = float("-inf")
@@ -74,32 +83,45 @@ class Harvest:
 
 def start(config: HarvestConfig) -> Harvest:
     """Where a controller begins."""
-    return Harvest(config.start)
+    return Harvest(config.start, config.start)
 
 
 def step(config: HarvestConfig, state: Harvest, online: Online | None, job: Job | None, now_s: float) -> Harvest:
     """The next state. How it fails: without metrics it goes down step by step to the floor, as if callers suffered.
 
-    Concurrency 0 is only ever the floor's (floor = 0) or a reclaim's; a reclaim ends with the queue, and growth
-    starts at the floor again.
+    Concurrency 0 is only ever the floor's (floor = 0) or a reclaim's, which ends with the queue: capacity is halved
+    as after any bad step, once.
     """
     late_s = _late_s(job, now_s)
-    if online is not None and online.queue_per_replica > config.reclaim_queue:
-        return Harvest(0.0, "reclaim", now_s, late_s)
     settled = now_s - state.changed_s >= config.settle_s
-    if online is None or online.errors or (online.p95_ttft_ms or 0.0) > config.target_ttft_ms:
-        if not settled:
-            return replace(state, reason="hold", late_s=late_s)
-        less = max(config.floor, state.concurrency * config.factor)
-        return Harvest(
-            min(less, max(state.concurrency, config.floor)), "no metrics" if online is None else "less", now_s, late_s
-        )
+    if online is None or _suffer(config, online):
+        capacity, changed_s = state.capacity, state.changed_s
+        if settled:
+            capacity, changed_s = max(config.floor, capacity * config.factor), now_s
+        if online is None:
+            return Harvest(capacity, min(state.concurrency, capacity), "no metrics", changed_s, late_s)
+        if online.queue_per_replica > config.reclaim_queue:
+            return Harvest(capacity, 0.0, "reclaim", changed_s, late_s)
+        return _allowed(config, Harvest(capacity, 0.0, "less" if settled else "hold", changed_s, late_s), online)
     good = (online.p95_ttft_ms or 0.0) <= config.good_share * config.target_ttft_ms
-    if not good or online.queue_per_replica > config.queue_gate:
-        return replace(state, reason="hold", late_s=late_s)
+    full = state.capacity >= config.ceiling
+    if not good or full or online.queue_per_replica > config.queue_gate:
+        return _allowed(config, replace(state, reason="hold", late_s=late_s), online)
     climb = config.add * (min(config.max_climb, _needed_factor(job, now_s)) if late_s else 1.0)
-    more = min(config.ceiling, max(config.floor, state.concurrency + climb))
-    return Harvest(more, "more" if more > state.concurrency else "hold", state.changed_s, late_s)
+    capacity = min(config.ceiling, state.capacity + climb)
+    return _allowed(config, replace(state, capacity=capacity, reason="more", late_s=late_s), online)
+
+
+def _suffer(config: HarvestConfig, online: Online) -> bool:
+    return (
+        online.errors > 0
+        or online.queue_per_replica > config.reclaim_queue
+        or (online.p95_ttft_ms or 0.0) > config.target_ttft_ms
+    )
+
+
+def _allowed(config: HarvestConfig, state: Harvest, online: Online) -> Harvest:
+    return replace(state, concurrency=max(config.floor, state.capacity * online.idle_share))
 
 
 def _late_s(job: Job | None, now_s: float) -> float:

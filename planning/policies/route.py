@@ -1,11 +1,13 @@
 """Which replica a request goes to: the one that has its prefix, until it would wait longer there than that is worth.
 
 A request's first token on a replica is estimated as the wait there plus the prefill of what is not cached there.
-The wait is what is ahead of it: uncached prompt tokens queued and running over the prefill rate, and the delay of a
-full decode batch or full KV memory. The home is the replica that last served the longest known beginning. It is left
-when its wait exceeds the best other's by more than the prefill that its hit saves (planning.spill.saved_ms), and by
-`hysteresis` times that on top; the other is then the home, and is left by the same rule. Choosing and reserving are
-one step: the next request of a burst already sees what the one before it added, and finds the prefix where it went.
+The wait is what is ahead of it: uncached prompt tokens queued and running over the prefill rate, the step that the
+running batch is in, and the delay of a full decode batch or full KV memory. The home is the replica that last served
+the longest known beginning. It is left when its wait exceeds the best other's by more than the prefill that its hit
+saves (planning.spill.saved_ms), and by `hysteresis` times that on top where the other does not have it yet and a copy
+is made. Hysteresis works both ways: copies are made only past the threshold, and once there are used down to equal
+waits, where the home is preferred and the copies grow cold. Choosing and reserving are one step: the next request of
+a burst sees what the one before it added, and finds the prefix where that one went.
 """
 
 import random
@@ -13,6 +15,7 @@ from bisect import bisect
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import accumulate
+from itertools import chain as chain_of
 from typing import Literal
 
 from configs.schema import Frozen
@@ -24,12 +27,13 @@ from planning.spill import saved_ms
 class RouteConfig(Frozen):
     """The defaults suit 2 to 1,000 replicas.
 
-    hysteresis: share of saved_ms that a change of home must gain on top. max_homes: replicas with the prefix that a
-    decision looks at; candidates: others that it draws, by capacity weight. max_entries bounds the memory, about
-    200 bytes each. ticket_s: a reservation that nobody ended is given up after it.
+    hysteresis: share of the prefill that a new copy repeats, to be gained on top of it; at 0 a full fleet copies
+    prefixes until no replica keeps any. max_homes: replicas with the prefix that a decision looks at; candidates:
+    others that it draws, by capacity weight. max_entries bounds the memory, about 200 bytes each. ticket_s: a
+    reservation that nobody ended is given up after it.
     """
 
-    hysteresis: NonNegative = 0.25
+    hysteresis: NonNegative = 0.5
     max_homes: Count = 8
     candidates: Count = 8
     max_entries: Count = 500_000
@@ -43,7 +47,8 @@ class ReplicaRates:
     prefill_tokens_per_s: float
     max_sequences: int
     kv_capacity_tokens: float
-    itl_s: float  # a full batch's time for one token
+    itl_base_s: float  # a step of b sequences takes itl_base_s + b * itl_per_sequence_s
+    itl_per_sequence_s: float
     weight: float = 1.0
 
 
@@ -64,13 +69,24 @@ class Load:
         """
         rates = self.rates
         wait_s = sum(t for p, t in self.uncached_tokens.items() if p <= priority) / rates.prefill_tokens_per_s
+        if self.sequences:
+            wait_s += rates.itl_base_s + self.sequences * rates.itl_per_sequence_s
         over = (
             max((self.sequences + 1) / rates.max_sequences, (self.kv_tokens + kv_tokens) / rates.kv_capacity_tokens) - 1
         )
         if over > 0 and self.sequences:
             # A full batch turns over once in the time of a mean reply; `over` is the share that has to leave first.
-            wait_s += over * self.output_tokens / self.sequences * rates.itl_s
+            wait_s += (
+                over
+                * self.output_tokens
+                / self.sequences
+                * (rates.itl_base_s + rates.max_sequences * rates.itl_per_sequence_s)
+            )
         return wait_s * 1000
+
+
+NOT_HELD = (0, 0.0)
+"""Nothing of the prompt is cached there."""
 
 
 @dataclass(slots=True)
@@ -78,10 +94,9 @@ class Ticket:
     """A routing decision and its reservation; give it back to `first_token` and `end`."""
 
     replica: Hashable
-    reason: Literal["home", "spill", "cold"]
+    reason: Literal["home", "copy", "spill", "cold"]  # copy: another that has the whole hit; spill: one that has not
     hit_tokens: int  # believed
     wait_ms: float  # estimated, before its own prefill
-    saved_ms: float  # the prefill that the home's hit saves
     load: Load
     priority: int
     uncached_tokens: float
@@ -127,50 +142,34 @@ class Router:
         if not self.loads:
             raise LookupError("no replica is ready")
         self._give_up(now_s)
-        kv_tokens = prompt_tokens + output_tokens
         held = self.belief.holders(chain, self.config.max_homes)
-        home = best = None
-        home_ms = best_ms = float("inf")
-        for replica, (hit, _) in held.items():
-            load = self.loads[replica]
-            first_token_ms = (
-                load.wait_ms(kv_tokens - hit, priority) + (prompt_tokens - hit) / load.rates.prefill_tokens_per_s * 1000
-            )
-            if home is None:
-                home, home_ms = replica, first_token_ms
+        home, (home_hit, _) = next(iter(held.items()), (None, NOT_HELD))
+        best = None
+        best_ms = best_wait_ms = float("inf")
+        for replica in chain_of(held, self._draw()):
+            load, (hit, _) = self.loads[replica], held.get(replica, NOT_HELD)
+            rate = load.rates.prefill_tokens_per_s
+            wait_ms = load.wait_ms(prompt_tokens - hit + output_tokens, priority)
+            # Between replicas alike: wait(home) > wait(other) + (1 + hysteresis) * saved_ms sends it to the other.
+            first_token_ms = wait_ms + prompt_tokens / rate * 1000 - saved_ms(hit, rate)
+            if hit < home_hit:
+                first_token_ms += self.config.hysteresis * saved_ms(home_hit - hit, rate)
             if first_token_ms < best_ms:
-                best, best_ms = replica, first_token_ms
-        for replica in self._draw():
-            if replica not in held:
-                load = self.loads[replica]
-                first_token_ms = (
-                    load.wait_ms(kv_tokens, priority) + prompt_tokens / load.rates.prefill_tokens_per_s * 1000
-                )
-                if first_token_ms < best_ms:
-                    best, best_ms = replica, first_token_ms
-        reason: Literal["home", "spill", "cold"] = "cold"
-        saving_ms = 0.0
-        if home is not None:
-            # First tokens differ by the waits less what the hit saves: this is wait(home) - wait(best) > saved_ms.
-            saving_ms = saved_ms(held[home][0], self.loads[home].rates.prefill_tokens_per_s)
-            reason = "spill" if home_ms - best_ms > self.config.hysteresis * saving_ms else "home"
-            best = best if reason == "spill" else home
-        load = self.loads[best]
-        hit, passed = held.get(best, (0, 0.0))
+                best, best_ms, best_wait_ms = replica, first_token_ms, wait_ms
+        load, (hit, passed) = self.loads[best], held.get(best, NOT_HELD)
         uncached = prompt_tokens - hit
         ticket = Ticket(
-            best,
-            reason,
-            hit,
-            load.wait_ms(kv_tokens - hit, priority),
-            saving_ms,
-            load,
-            priority,
-            uncached,
-            uncached + output_tokens,
-            output_tokens,
-            passed,
-            now_s + self.config.ticket_s,
+            replica=best,
+            reason="cold" if home is None else "home" if best == home else "copy" if hit >= home_hit else "spill",
+            hit_tokens=hit,
+            wait_ms=best_wait_ms,
+            load=load,
+            priority=priority,
+            uncached_tokens=uncached,
+            kv_tokens=uncached + output_tokens,
+            output_tokens=output_tokens,
+            passed_tokens=passed,
+            expires_s=now_s + self.config.ticket_s,
         )
         load.uncached_tokens[priority] = load.uncached_tokens.get(priority, 0.0) + uncached
         load.sequences += 1

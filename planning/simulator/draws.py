@@ -54,8 +54,9 @@ class Arrivals(Frozen):
     """When requests come: a renewal process in the time that passes as fast as the rate, or all at once.
 
     `poisson` has exponential gaps and `bursty` gamma gaps with coefficient of variation `cv`, 3 by default; gaps are
-    never capped. The rate is `rate_per_s` times the `pattern`'s value of the moment (a step a `pattern_step_s`, over
-    and over) times that of each burst. `together` brings `count` requests at `at_s`.
+    never capped. The rate is `rate_per_s` times the `pattern`'s value of the moment times that of each burst. A pattern
+    has a value every `pattern_step_s`, over and over; `between` them it holds, or goes to the next in a straight line.
+    `together` brings `count` requests at `at_s`.
     """
 
     process: Literal["poisson", "bursty", "together"] = "poisson"
@@ -63,6 +64,7 @@ class Arrivals(Frozen):
     cv: Positive = 3.0
     pattern: Annotated[tuple[NonNegative, ...], Field(min_length=1)] = (1.0,)
     pattern_step_s: Positive = 3600.0
+    between: Literal["step", "line"] = "step"
     bursts: tuple[Burst, ...] = ()
     count: Count = 1
     at_s: NonNegative = 0.0
@@ -91,14 +93,19 @@ class Arrivals(Frozen):
 
     def expected(self, duration_s: float) -> tuple[Floats, Floats]:
         """Edges in time, and the expected number of arrivals up to each."""
-        edges = {0.0, duration_s}
-        edges.update(np.arange(0.0, duration_s, self.pattern_step_s).tolist())
+        # A straight line is cut into sixty steps.
+        step_s = self.pattern_step_s if self.between == "step" else self.pattern_step_s / 60
+        edges = {0.0, duration_s, *np.arange(0.0, duration_s, step_s).tolist()}
         for burst in self.bursts:
             edges.update(t for t in (burst.at_s, burst.at_s + burst.duration_s) if t < duration_s)
         edges_s = np.array(sorted(edges))
         middles_s = (edges_s[1:] + edges_s[:-1]) / 2
-        steps = (middles_s // self.pattern_step_s).astype(np.int64) % len(self.pattern)
-        rates = self.rate_per_s * np.array(self.pattern)[steps]
+        places = middles_s / self.pattern_step_s
+        values = np.array(self.pattern)
+        if self.between == "step":
+            rates = self.rate_per_s * values[places.astype(np.int64) % len(values)]
+        else:
+            rates = self.rate_per_s * np.interp(places, np.arange(len(values)), values, period=len(values))
         for burst in self.bursts:
             inside = (middles_s >= burst.at_s) & (middles_s < burst.at_s + burst.duration_s)
             rates = np.where(inside, rates * burst.factor, rates)

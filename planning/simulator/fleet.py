@@ -138,6 +138,7 @@ class Fleet:
             rates = replica.rates
             self._offered_s += rates.prefill_s(0, request.prompt_tokens)
             self._offered_s += self.estimates.output_tokens(request.tenant) / rates.decode_tokens_per_s
+            replica.caller(1)
         replica.submit(request)
 
     def _first_token(self, request: Request) -> None:
@@ -156,6 +157,7 @@ class Fleet:
             assert self.batch
             self.batch.finished(request)
         else:
+            request.replica.caller(-1)
             self.law.leave(request.arrival_s, now_s)
             self.outcomes[request.tenant].add(request)
             self._settle(request)

@@ -53,6 +53,10 @@ class Replica:
         self.draining = False
         self.busy_s = 0.0  # time with any work at all, up to the last event
         self._told_s = 0.0
+        self.callers = 0  # requests that are not batch's, waiting and running
+        self.callers_s = 0.0  # time with any of them, up to callers_since_s
+        self.callers_since_s = 0.0
+        self._told_callers_s = 0.0
         self.waiting: list[tuple[int, float, int, Request]] = []
         self.prefilling: list[Request] = []
         self.decoding: list[tuple[int, int, Request]] = []  # by the step of the last token
@@ -72,6 +76,19 @@ class Replica:
     def requests(self) -> list[Request]:
         """All that are waiting or running."""
         return [w[-1] for w in self.waiting] + self.prefilling + [d[-1] for d in self.decoding]
+
+    def caller(self, change: int) -> None:
+        """One of the callers' requests comes (1) or goes (-1)."""
+        if self.callers:
+            self.callers_s += self.engine.now_s - self.callers_since_s
+        self.callers_since_s = self.engine.now_s
+        self.callers += change
+
+    def callers_since_last_s(self) -> float:
+        """Seconds with a caller's request since this was last asked."""
+        self.caller(0)
+        since_s, self._told_callers_s = self.callers_s - self._told_callers_s, self.callers_s
+        return since_s
 
     def busy_since_last_s(self) -> float:
         """Seconds with any work since this was last asked."""

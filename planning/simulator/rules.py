@@ -49,14 +49,14 @@ class Spill(RouteRule):
         super().add(replica)
         self._by_number[replica.number] = replica
         rates = replica.rates
-        full_batch_itl_s = rates.itl_base_s + replica.max_sequences * rates.itl_per_sequence_s
         self.router.add(
             replica.number,
             ReplicaRates(
                 rates.prefill_tokens_per_s,
                 replica.max_sequences,
                 rates.kv_capacity_tokens,
-                full_batch_itl_s,
+                rates.itl_base_s,
+                rates.itl_per_sequence_s,
                 self._weights[replica.kind],
             ),
         )

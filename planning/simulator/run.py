@@ -80,6 +80,7 @@ def figures(fleet: Fleet) -> dict[str, Any]:
     out["replica_hours"] = sum(hours)
     out["usd"] = sum(h * r.rates.usd_per_hour for h, r in zip(hours, fleet.replicas, strict=True))
     out["busy_share"] = sum(r.busy_s for r in fleet.replicas) / 3600 / max(sum(hours), 1e-12)
+    out["callers_share"] = sum(r.callers_s for r in fleet.replicas) / 3600 / max(sum(hours), 1e-12)
     out["peak_replicas"] = fleet.peak_replicas
     out["scale_changes"], out["scale_reversals"] = fleet.changes, fleet.target_reversals
     out["routed"] = fleet.rule.counts()

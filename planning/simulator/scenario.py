@@ -130,12 +130,16 @@ class Scale(Frozen):
 
 
 class Soak(Frozen):
-    """How batch rows are let in: a fixed `concurrency`, or AIMD's; at what priority beside the callers'."""
+    """How batch rows are let in: a fixed `concurrency`, or AIMD's; at what priority beside the callers'.
+
+    AIMD is asked every interval_s, and told the callers' p95 over their last `window` first tokens: fewer are noise.
+    """
 
     concurrency: Positive | None = None
     aimd: HarvestConfig | None = None
     priority: int = 10
     interval_s: Positive = 2.0
+    window: Count = 400
 
     @model_validator(mode="after")
     def _check(self) -> "Soak":

@@ -1,5 +1,6 @@
 """Batch rows beside the callers: as many in flight as a fixed number, or planning.policies.harvest, allows."""
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,11 @@ class BatchWork:
         self.outcomes = Outcomes()
         self.done_in_time = 0  # rows by the end of the callers' arrivals
         self.tokens_in_time = 0
-        self.state = harvest.start(soak.aimd) if soak.aimd else harvest.Harvest(soak.concurrency or 0.0)
+        self.state = (
+            harvest.start(soak.aimd) if soak.aimd else harvest.Harvest(soak.concurrency or 0.0, soak.concurrency or 0.0)
+        )
         self.concurrency_s = 0.0  # the integral of what was allowed
-        self._ttft_s: list[float] = []
+        self._ttft_s: deque[float] = deque(maxlen=soak.window)  # of the callers
         self._rows_left = fleet.scenario.batch.rows if fleet.scenario.batch else 0
         self._done_before = 0
 
@@ -81,12 +84,17 @@ class BatchWork:
             waiting = [w for r in fleet.ready.values() for w in r.waiting if w[-1].tenant != self.TENANT]
             queue = (len(waiting) + len(fleet.line) + len(fleet.fair)) / max(1, len(fleet.ready))
             p95_ms = float(np.percentile(self._ttft_s, 95)) * 1000 if self._ttft_s else None
-            online = None if outage else harvest.Online(p95_ms, queue)
+            online = None if outage else harvest.Online(p95_ms, queue, self._idle_share())
             self.state = harvest.step(soak.aimd, self.state, online, self._job(), now_s)
-        self._ttft_s = []
         self._fill()
         if not self.over:
             fleet.engine.at(now_s + soak.interval_s, self._look)
+
+    def _idle_share(self) -> float:
+        """Share of the ready replicas' time without a caller's request, since the last look."""
+        ready = self.fleet.ready.values()
+        taken_s = sum(replica.callers_since_last_s() for replica in ready)
+        return max(0.0, 1 - taken_s / (len(ready) * self.soak.interval_s)) if ready else 0.0
 
     def _job(self) -> harvest.Job | None:
         batch = self.fleet.scenario.batch
