@@ -33,7 +33,7 @@ class LlmConfig(Frozen):
     """Tokens of a prefix-cache block: a spoken question fills one."""
     kv_cache_bytes: Annotated[int, Field(ge=1_048_576)] | None = 1_073_741_824
     """KV memory of a replica; None leaves it to the engine, which takes what is free."""
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "bfloat16"
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     cpu_cores: str = "0-1"
     """The cores that a CPU engine binds its threads to."""
     engine: dict[str, Any] = {}

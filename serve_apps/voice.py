@@ -11,6 +11,7 @@ from ray import serve
 
 from configs.budgets import Budget
 from configs.deployment import Deployment
+from serve_apps.status import status_routes
 from serve_apps.voice_routes import routes
 from voice.services import load_services
 from voice.switchboard import Switchboard
@@ -30,10 +31,11 @@ class VoiceApp:
     ) -> None:
         if deployment.http.host in LOOPBACK_HOSTS:
             offer_loopback()
+        self._deployment = deployment
         self._board = Switchboard(deployment.voice, await load_services(deployment, models), budget.allocation_ms())
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return routes(self._board)
+        return routes(self._board, status_routes(self._deployment))
 
 
 def build(deployment: Deployment, budget: Budget, models: dict[str, Path]) -> serve.Application:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, HTTPException, WebSocket
+from fastapi import APIRouter, FastAPI, HTTPException, WebSocket
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
@@ -42,8 +42,8 @@ class PageFiles(StaticFiles):
         return response
 
 
-def routes(board: Switchboard) -> FastAPI:
-    """The application for one replica's switchboard."""
+def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
+    """The application for one replica's switchboard, and `more` routes before the page's files."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -85,5 +85,7 @@ def routes(board: Switchboard) -> FastAPI:
             "allocation_ms": board.allocation_ms,
         }
 
+    for router in more:
+        api.include_router(router)
     api.mount("/", PageFiles(directory=PAGE, html=True))
     return api

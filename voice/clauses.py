@@ -55,6 +55,8 @@ def _ends_clause(head: str, mark: str, rest: str) -> bool:
         return False
     if mark.isspace():
         return True
+    if mark[-1] in "\"'”’" and not rest.lstrip()[:1].isupper():
+        return False  # 'she said "stop." and left': a quotation's end is a sentence's only before a capital
     body = head.rstrip().rstrip(".!?…,;:–—-\"')]”’").rstrip()
     if mark[0] == ".":
         last = body.split()[-1].lower().lstrip("(\"'[“‘") if body.split() else ""

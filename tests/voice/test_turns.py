@@ -1,0 +1,118 @@
+"""Turn taking on scripted frames: no audio, no clock."""
+
+from configs.voice import TurnTaking
+from voice.turns import Confirmed, Guessed, Opened, Turns, Withdrawn, required_silence_ms
+
+FRAME_MS = 32
+TURN = TurnTaking(
+    open_voice_ms=96, resume_voice_ms=64, guess_silence_ms=96, confirm_silence_ms=192, doubt_silence_ms=992
+)
+
+
+class Caller:
+    """Feeds frames and collects what happens, with the frame index at which it did."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(TURN)
+        self.index = 0
+        self.events: list[tuple[int, object]] = []
+
+    def hear(self, frames: int, probability: float, complete: float | None = None) -> None:
+        for _ in range(frames):
+            start_ms = self.index * FRAME_MS
+            for event in self.turns.frame(probability, start_ms, start_ms + FRAME_MS):
+                self.events.append((self.index, event))
+                if isinstance(event, Guessed) and complete is not None:
+                    self.turns.judged(event.guess, complete)
+            self.index += 1
+
+    def speak(self, frames: int) -> None:
+        self.hear(frames, 0.9)
+
+    def pause(self, frames: int, complete: float | None = None) -> None:
+        self.hear(frames, 0.01, complete)
+
+    def kinds(self) -> list[type]:
+        return [type(event) for _, event in self.events]
+
+
+def test_a_complete_utterance_is_guessed_at_96_ms_and_confirmed_at_192() -> None:
+    caller = Caller()
+    caller.pause(5)
+    caller.speak(20)
+    caller.pause(40, complete=0.9)
+    assert caller.events == [
+        (7, Opened(start_ms=5 * FRAME_MS)),
+        (27, Guessed(1, voice_end_ms=25 * FRAME_MS)),
+        (30, Confirmed(1, silence_ms=192)),
+    ]
+
+
+def test_a_doubted_utterance_waits_for_the_longer_silence() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(40, complete=0.1)
+    assert caller.events[-1] == (50, Confirmed(1, silence_ms=992))
+
+
+def test_without_a_verdict_the_wait_is_that_of_doubt() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(40)
+    assert caller.events[-1] == (50, Confirmed(1, silence_ms=992))
+
+
+def test_a_late_verdict_confirms_at_the_next_frame() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(10)
+    caller.turns.judged(1, 0.9)
+    caller.pause(1)
+    assert caller.kinds() == [Opened, Guessed, Confirmed]
+
+
+def test_a_caller_who_goes_on_withdraws_the_guess_and_makes_a_new_one() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(5, complete=0.9)
+    caller.speak(10)
+    caller.pause(10, complete=0.9)
+    assert caller.kinds() == [Opened, Guessed, Withdrawn, Guessed, Confirmed]
+    assert [event.guess for _, event in caller.events if isinstance(event, Confirmed)] == [2]
+
+
+def test_a_verdict_on_a_withdrawn_guess_is_void() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(4)
+    caller.speak(10)
+    caller.turns.judged(1, 0.99)
+    caller.pause(20)
+    assert Confirmed not in caller.kinds()
+
+
+def test_a_click_neither_opens_a_turn_nor_withdraws_a_guess() -> None:
+    caller = Caller()
+    caller.speak(2)
+    caller.pause(10)
+    assert caller.events == []
+    caller.speak(20)
+    caller.pause(4, complete=0.9)
+    caller.speak(1)
+    caller.pause(10)
+    assert caller.kinds() == [Opened, Guessed, Confirmed]
+
+
+def test_a_voice_that_has_begun_is_held_by_hysteresis() -> None:
+    caller = Caller()
+    caller.speak(10)
+    caller.hear(10, 0.4)
+    assert caller.kinds() == [Opened]
+    caller.hear(10, 0.3)
+    assert caller.kinds() == [Opened, Guessed]
+
+
+def test_required_silence() -> None:
+    assert required_silence_ms(None, TURN) == 992
+    assert required_silence_ms(0.49, TURN) == 992
+    assert required_silence_ms(0.5, TURN) == 192
