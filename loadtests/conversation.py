@@ -9,6 +9,7 @@ from loadtests.turns import TurnResult, turn_result
 from loadtests.wav import Clip
 
 REPLY_TIMEOUT_S = 30
+GREETING_STARTS_S = 3
 PAUSE_S = 0.4
 WEBSOCKET_SLACK_MS = 40
 
@@ -16,7 +17,8 @@ WEBSOCKET_SLACK_MS = 40
 async def converse(call: Call, clips: Sequence[Clip]) -> AsyncIterator[TurnResult]:
     """Speak the clips one after the other; yields each turn when its reply was heard."""
     ping_ms = await ping(call)
-    await call.wait_for(_stopped, 3)
+    if await call.wait_for(_started, GREETING_STARTS_S):
+        await call.wait_for(_stopped, REPLY_TIMEOUT_S)
     for clip in clips:
         await _until_quiet(call)
         first = len(call.events)
@@ -40,9 +42,13 @@ async def _until_quiet(call: Call) -> None:
     await asyncio.sleep(max(0.0, call.recording.heard_until_s - call.now_s()) + PAUSE_S)
 
 
+def _started(event: Event) -> bool:
+    return event.type == "bot-started-speaking"
+
+
 def _stopped(event: Event) -> bool:
     return event.type == "bot-stopped-speaking"
 
 
 def _replied(event: Event) -> bool:
-    return event.type == "server-message" and event.data.get("kind") == "reply"
+    return event.type == "server-message" and event.data.get("kind") == "reply" and event.data["turn"] > 0

@@ -74,7 +74,7 @@ class Agent(FrameProcessor):
             number = next(self._numbers)
             script = Script()
             self._turns[number] = Turn("", script=script)
-            self._turns[number].making = asyncio.create_task(self._speak_text(script, self._config.persona.greeting))
+            self._turns[number].making = asyncio.create_task(self._greet_aloud(script, self._config.persona.greeting))
             await self._carry_out([*self._gate.guess(number), *self._gate.confirm(number)])
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
@@ -214,8 +214,9 @@ class Agent(FrameProcessor):
         await self.push_frame(rtvi("bot-stopped-speaking"))
         await self._tell_reply(turn, text, interrupted=False)
 
-    async def _speak_text(self, script: Script, text: str) -> None:
-        await speak_into(script, self._voice, OUT_RATE, text, aside=False, urgent=True)
+    async def _greet_aloud(self, script: Script, text: str) -> None:
+        # An aside: models expect the caller's words first, and small ones lose their way behind an agent's.
+        await speak_into(script, self._voice, OUT_RATE, text, aside=True, urgent=True)
         script.finish()
 
     async def _send(self, sound: Samples) -> None:
