@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from configs.schema import Frozen
-from planning.quantities import NonNegative, Positive, Whole
+from planning.quantities import NonNegative, Positive
 
 Reason = Literal["more", "less", "reclaim", "hold", "no metrics"]
 
@@ -62,7 +62,7 @@ class Online:
 class Job:
     """The batch with the nearest deadline."""
 
-    rows_left: Whole
+    rows_left: int
     rows_per_s: float  # measured, at the concurrency that there was
     deadline_s: float
 

@@ -7,7 +7,6 @@ time, each first tried on paper: the busiest moment of the look-back must fit th
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -141,13 +140,3 @@ class Scaler:
         if replicas > self.config.max_replicas:
             return Decision(self.config.max_replicas, "ceiling")
         return Decision(replicas, reason)
-
-
-def offered_replica_s(
-    prefill_tokens: Iterable[float],
-    output_tokens: Iterable[float],
-    prefill_tokens_per_s: float,
-    decode_tokens_per_s: float,
-) -> float:
-    """Replica-seconds of so many uncached prompt and output tokens at the profile's two rates."""
-    return sum(prefill_tokens) / prefill_tokens_per_s + sum(output_tokens) / decode_tokens_per_s
