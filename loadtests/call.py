@@ -4,20 +4,18 @@ It knows the wire and nothing else of the product. `firstclause talk` and the lo
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import soxr
 import websockets
-from pipecat.frames.protobufs import frames_pb2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from loadtests.wav import Clip
+from loadtests.wire import audio_bytes, message_bytes, parse
 from telemetry.recording import CallRecording
 
 FRAME_MS = 20
@@ -78,8 +76,7 @@ class Call:
 
     async def send(self, type: str, data: dict[str, Any]) -> None:
         """Send an RTVI message."""
-        message = {"label": "rtvi-ai", "type": type, "id": str(len(self.events)), "data": data}
-        await self._send(frames_pb2.Frame(message=frames_pb2.MessageFrame(data=json.dumps(message))))
+        await self._send(message_bytes(type, len(self.events), data))
 
     async def wait_for(self, wanted: Callable[[Event], bool], timeout_s: float, since: int = 0) -> Event | None:
         """The first event from index `since` on that is wanted, or None after `timeout_s` or a hang-up."""
@@ -117,6 +114,7 @@ class Call:
     async def _speak(self) -> None:
         """Send a frame every 20 ms, by deadline: silence, or the clip that is due."""
         silence = Clip(np.zeros((16_000 * FRAME_MS // 1000, 1), dtype=np.int16), 16_000)
+        silent_message = audio_bytes(silence.samples, silence.rate)
         position, clip, done = 0, silence, None
         for index in range(1, 2**31):
             due = self._started + index * FRAME_MS / 1000
@@ -125,20 +123,18 @@ class Call:
                 position = 0
                 said = Said(clip, (index - 1) * FRAME_MS / 1000)
                 self.said.append(said)
-                self.recording.say(_at(clip, RECORDING_RATE), said.at_s)
+                self.recording.say(clip.mono(), said.at_s, clip.rate)
             count = clip.rate * FRAME_MS // 1000
             frame = clip.samples[position : position + count]
             if len(frame) < count:
                 frame = np.pad(frame, ((0, count - len(frame)), (0, 0)))
+            message = silent_message if done is None else audio_bytes(frame, clip.rate)
             wait_s = due - time.monotonic()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
+            await self._send(message)
             self.late_frames += time.monotonic() - due > FRAME_MS / 1000
             self.sent_frames += 1
-            audio = frames_pb2.AudioRawFrame(
-                audio=frame.tobytes(), sample_rate=clip.rate, num_channels=clip.samples.shape[1]
-            )
-            await self._send(frames_pb2.Frame(audio=audio))
             position += count
             if done is not None and position >= len(clip.samples):
                 done.set()
@@ -150,16 +146,11 @@ class Call:
         try:
             async for data in self.socket:
                 at_s = self.now_s()
-                frame = frames_pb2.Frame.FromString(data if isinstance(data, bytes) else data.encode())
-                kind = frame.WhichOneof("frame")
-                if kind == "audio":
-                    samples = np.frombuffer(frame.audio.audio, dtype=np.int16)
-                    if frame.audio.sample_rate != RECORDING_RATE:
-                        samples = soxr.resample(samples, frame.audio.sample_rate, RECORDING_RATE)
-                    self.recording.hear(samples, at_s)
-                elif kind == "message":
-                    message = json.loads(frame.message.data)
-                    self.events.append(Event(at_s, message.get("type", ""), message.get("data") or {}))
+                heard = parse(data)
+                if isinstance(heard, tuple):
+                    self.recording.hear(heard[0], at_s, heard[1])
+                elif heard is not None:
+                    self.events.append(Event(at_s, heard.get("type", ""), heard.get("data") or {}))
                     self._changed.set()
         except ConnectionClosed:
             pass
@@ -167,9 +158,9 @@ class Call:
             self.closed = True
             self._changed.set()
 
-    async def _send(self, frame: Any) -> None:
+    async def _send(self, message: bytes) -> None:
         try:
-            await self.socket.send(frame.SerializeToString())
+            await self.socket.send(message)
         except ConnectionClosed as error:
             raise CallError("the application hung up") from error
 
@@ -199,11 +190,3 @@ async def dial(url: str, timeout_s: float = 10) -> Call:
             raise BusyError("the line is busy")
         raise CallError("the application accepted the call and did not become ready")
     return call
-
-
-def _at(clip: Clip, rate: int) -> "np.ndarray[Any, np.dtype[np.int16]]":
-    mono = clip.mono()
-    if clip.rate == rate:
-        return mono
-    resampled: np.ndarray[Any, np.dtype[np.int16]] = soxr.resample(mono, clip.rate, rate)
-    return resampled

@@ -23,7 +23,7 @@ async def converse(call: Call, clips: Sequence[Clip]) -> AsyncIterator[TurnResul
         await _until_quiet(call)
         first = len(call.events)
         said = await call.say(clip)
-        await call.wait_for(_replied, REPLY_TIMEOUT_S, first)
+        await call.wait_for(is_reply, REPLY_TIMEOUT_S, first)
         await _until_quiet(call)
         yield turn_result(call.recording, said, call.events[first:], ping_ms, WEBSOCKET_SLACK_MS)
 
@@ -50,5 +50,6 @@ def _stopped(event: Event) -> bool:
     return event.type == "bot-stopped-speaking"
 
 
-def _replied(event: Event) -> bool:
+def is_reply(event: Event) -> bool:
+    """Our own message that a reply was heard to its end."""
     return event.type == "server-message" and event.data.get("kind") == "reply" and event.data["turn"] > 0

@@ -26,7 +26,8 @@ class Clip:
 
     def mono(self) -> Samples:
         """The channels' mean, shape (n,)."""
-        return self.samples.mean(axis=1).astype(np.int16)
+        mono: Samples = self.samples.mean(axis=1).astype(np.int16)
+        return mono
 
 
 def read_clip(path: Path) -> Clip:
