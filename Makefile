@@ -66,9 +66,10 @@ lock: ## resolve both lock files again, with uv in an environment of its own
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch"; \
 	"$$scratch/bin/python" -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+	backend=$$(sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml); \
 	compile="$$scratch/bin/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
 	  --no-annotate --no-header --extra dev pyproject.toml"; \
 	cpu="$$compile --extra cpu --override requirements/cpu.overrides --output-file $$scratch/cpu.lock"; \
-	$$cpu || $$cpu --extra-index-url $(TORCH_CPU_INDEX) --index-strategy unsafe-best-match; \
-	$$compile --extra gpu --output-file "$$scratch/gpu.lock"; \
+	$$cpu - <<<"$$backend" || $$cpu - <<<"$$backend" --extra-index-url $(TORCH_CPU_INDEX) --index-strategy unsafe-best-match; \
+	$$compile --extra gpu - <<<"$$backend" --output-file "$$scratch/gpu.lock"; \
 	cp "$$scratch/cpu.lock" requirements/cpu.lock; cp "$$scratch/gpu.lock" requirements/gpu.lock
