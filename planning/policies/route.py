@@ -27,13 +27,13 @@ from planning.spill import saved_ms
 class RouteConfig(Frozen):
     """The defaults suit 2 to 1,000 replicas.
 
-    hysteresis: share of the prefill that a new copy repeats, to be gained on top of it; at 0 a full fleet copies
-    prefixes until no replica keeps any. max_homes: replicas with the prefix that a decision looks at; candidates:
-    others that it draws, by capacity weight. max_entries bounds the memory, about 200 bytes each. ticket_s: a
-    reservation that nobody ended is given up after it.
+    hysteresis: share of the prefill that a new copy repeats, to be gained on top of it. At 1 it is paid twice, by the
+    request and by whoever comes behind it on the other replica; under 0.5 a full fleet copies until nobody keeps any.
+    max_homes: replicas with the prefix that a decision looks at; candidates: others that it draws, by capacity weight.
+    max_entries bounds the memory, about 200 bytes each. ticket_s: a reservation that nobody ended ends after it.
     """
 
-    hysteresis: NonNegative = 0.5
+    hysteresis: NonNegative = 1.0
     max_homes: Count = 8
     candidates: Count = 8
     max_entries: Count = 500_000

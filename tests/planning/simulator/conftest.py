@@ -29,9 +29,11 @@ def kind(**changes: Any) -> dict[str, Any]:
         "itl_per_sequence_ms": 1,
     }
     settings = {"replicas": 1, "max_sequences": 32, "token_budget": 1_000_000, "block_tokens": 1}
-    return settings | {k: v for k, v in changes.items() if k not in profile} | {
-        "profile": profile | {k: v for k, v in changes.items() if k in profile}
-    }
+    return (
+        settings
+        | {k: v for k, v in changes.items() if k not in profile}
+        | {"profile": profile | {k: v for k, v in changes.items() if k in profile}}
+    )
 
 
 def stream(**changes: Any) -> dict[str, Any]:
