@@ -13,9 +13,10 @@ from pipecat.transports.base_transport import BaseTransport
 from configs.voice import VoiceConfig
 from voice.call import run_call
 from voice.services import Services
-from voice.webrtc import Offer, answer_of, connect, hang_up, hang_up_when_lost, transport_of
+from voice.webrtc import Offer, answer_of, connect, hang_up, transport_of, until_lost
 
 BUSY = "All lines are busy. Please try again in a moment."
+ENDING_S = 3
 
 
 class BusyError(RuntimeError):
@@ -53,19 +54,16 @@ class Switchboard:
 
     async def call(self, transport: BaseTransport) -> None:
         """One call, for a holder of a place; returns when it is over. Cancelling hangs up."""
-        call_id = f"call-{os.getpid()}-{next(self._numbers)}"
-        task = self._start(run_call(transport, self.config, self._services, self.allocation_ms, call_id), call_id)
-        logger.info("{} begins", call_id)
+        task = self._start(self._serve(transport))
         try:
             await task
         finally:
             task.cancel()
-            logger.info("{} ended", call_id)
 
     async def answer(self, offer: Offer) -> dict[str, str]:
         """Answer a WebRTC offer; its call takes a place from here on. Raises BusyError, OfferError."""
         answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
-        self._start(self._webrtc_call(offer, answered), "webrtc call")
+        self._start(self._webrtc_call(offer, answered))
         return await answered
 
     async def close(self) -> None:
@@ -79,26 +77,45 @@ class Switchboard:
         try:
             with self.place():
                 connection = await connect(offer, self.config.ice_servers)
-                watch = asyncio.create_task(hang_up_when_lost(connection))
+                if not answered.done():
+                    answered.set_result(answer_of(connection))
+                call = asyncio.create_task(self._serve(transport_of(connection)))
+                lost = asyncio.create_task(until_lost(connection))
                 try:
-                    if not answered.done():
-                        answered.set_result(answer_of(connection))
-                    await self.call(transport_of(connection))
+                    await asyncio.wait([call, lost], return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    watch.cancel()
+                    lost.cancel()
                     await hang_up(connection)
+                    await _ended(call)
         except Exception as error:
             if answered.done():
                 raise
             answered.set_exception(error)
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work, name=name)
+    async def _serve(self, transport: BaseTransport) -> None:
+        call_id = f"call-{os.getpid()}-{next(self._numbers)}"
+        logger.info("{} begins", call_id)
+        try:
+            await run_call(transport, self.config, self._services, self.allocation_ms, call_id)
+        finally:
+            logger.info("{} ended", call_id)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
         self._calls.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._done)
         return task
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _done(self, task: "asyncio.Task[None]") -> None:
         self._calls.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("{} failed: {!r}", task.get_name(), error)
+            logger.error("a call failed: {!r}", error)
+
+
+async def _ended(call: "asyncio.Task[None]") -> None:
+    """A call whose connection is closed ends by itself; one that does not is cancelled. Raises what it raised."""
+    await asyncio.wait([call], timeout=ENDING_S)
+    call.cancel()
+    [outcome] = await asyncio.gather(call, return_exceptions=True)
+    if isinstance(outcome, Exception):
+        raise outcome

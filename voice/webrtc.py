@@ -24,6 +24,8 @@ CONNECT_TIMEOUT_S = 8
 LOST_S = 5
 """A peer of which nothing arrives for so long is gone: a live one sends 50 packets a second, muted or not."""
 WATCH_EVERY_S = 1
+CLOSE_TIMEOUT_S = 5
+NEVER_S = 86_400
 
 LOOPBACK = "127.0.0.1"
 UPLINK_PACKETS = 8
@@ -45,7 +47,8 @@ class OfferError(ValueError):
 
 async def connect(offer: Offer, ice_servers: Sequence[str]) -> SmallWebRTCConnection:
     """A connection that has its answer and waits for its peer. Raises OfferError."""
-    connection = SmallWebRTCConnection(list(ice_servers), connection_timeout_secs=CONNECT_TIMEOUT_S)
+    # pipecat's own timeout cancels itself half-way through closing, and leaves the sockets open: until_lost is ours.
+    connection = SmallWebRTCConnection(list(ice_servers), connection_timeout_secs=NEVER_S)
     try:
         # Names that a browser hides its addresses behind are found by multicast, if at all; the peer's own checks
         # tell its address anyway.
@@ -74,26 +77,30 @@ def transport_of(connection: SmallWebRTCConnection) -> SmallWebRTCTransport:
     return SmallWebRTCTransport(connection, TransportParams.model_validate(transport_params()))
 
 
-async def hang_up_when_lost(connection: SmallWebRTCConnection) -> None:
-    """Returns when nothing has arrived from a connected peer for LOST_S; its connection is closed then.
+async def until_lost(connection: SmallWebRTCConnection) -> None:
+    """Returns when the peer has not connected in time, or when nothing has arrived from it for LOST_S.
 
     A peer that ends its call says so. This is for one that cannot: its machine asleep, its network gone.
     """
-    heard, quiet_s = -1, 0
-    while quiet_s < LOST_S:
+    waited_s, quiet_s, heard = 0, 0, -1
+    while waited_s < CONNECT_TIMEOUT_S and quiet_s < LOST_S:
         await asyncio.sleep(WATCH_EVERY_S)
         if connection.pc.connectionState != "connected":
+            waited_s += WATCH_EVERY_S
             continue
         received = await _bytes_received(connection)
-        quiet_s = 0 if received > heard else quiet_s + WATCH_EVERY_S
-        heard = received
-    logger.info("nothing arrives from the peer any more: its call ends")
-    await hang_up(connection)
+        waited_s, quiet_s, heard = 0, 0 if received > heard else quiet_s + WATCH_EVERY_S, received
+    logger.info("nothing arrives from a peer: its call ends")
 
 
 async def hang_up(connection: SmallWebRTCConnection) -> None:
     """Close the connection and tell its peer. Again does nothing."""
-    await connection.disconnect()  # type: ignore[no-untyped-call]
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await connection.disconnect()  # type: ignore[no-untyped-call]
+    except TimeoutError:
+        # A close that was cancelled half-way is never over for aiortc.
+        logger.warning("a peer's connection did not close in {} s", CLOSE_TIMEOUT_S)
 
 
 def offer_loopback() -> None:

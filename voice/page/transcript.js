@@ -57,7 +57,8 @@ export class Transcript {
     reply.entry.classList.remove("speaking");
     if (!interrupted) return;
     const begun = reply.textContent;
-    const heard = begun.startsWith(text) ? text : begun.slice(0, text.length);
+    // A greeting is not remembered, so that no words of it come back: what began to sound stands.
+    const heard = this.said ? text : begun;
     if (!heard) {
       reply.entry.remove();
       this.cut = { entry: reply.entry };
