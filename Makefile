@@ -11,11 +11,8 @@ LOCK := requirements/$(ENV).lock
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-# Written last, so that a killed installation is not taken for a finished one.
+# Written last, so that an installation that ended early is not taken for a finished one.
 STAMP := $(VENV)/.installed-$(ENV)
-# Written first, so that only a .venv that was made here is ever removed.
-OURS := $(VENV)/.made-by-make
-TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 UV_VERSION := 0.13.9
 
 .PHONY: help setup models demo test check format lock
@@ -43,24 +40,8 @@ format: $(STAMP) ## format, and fix what lint can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-# An interrupted installation, or one for the other ENV, is thrown away; a changed lock file is installed on top.
-# torch's CPU build is on PyTorch's own index; that is asked only where the configured one has no such build, since pip
-# retries an index that does not answer for minutes.
 $(STAMP): $(LOCK) pyproject.toml
-	@if [ -e $(VENV) ] && [ ! -e $(OURS) ]; then \
-	  echo "$(VENV) was not made by make: move it away, then run make again" >&2; exit 1; fi
-	@[ -e $@ ] || rm -rf $(VENV)
-	@[ -e $@ ] || command -v $(PYTHON) >/dev/null || \
-	  { echo "$(PYTHON) is not on the PATH: install Python 3.11, or say where it is: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@[ -e $@ ] || { mkdir $(VENV); touch $(OURS); $(PYTHON) -m venv $(VENV); }
-	@rm -f $@
-	@torch=$$(grep '^torch==.*+cpu$$' $(LOCK) || true); \
-	if [ -n "$$torch" ]; then \
-	  $(PY) -m pip install --disable-pip-version-check --no-deps "$$torch" || \
-	  $(PY) -m pip install --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) "$$torch"; fi
-	$(PY) -m pip install --disable-pip-version-check --no-deps -r $(LOCK)
-	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
+	@requirements/install.sh $(ENV) $(PYTHON)
 
 lock: ## resolve both lock files again, with uv in an environment of its own
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
@@ -70,6 +51,6 @@ lock: ## resolve both lock files again, with uv in an environment of its own
 	compile="$$scratch/bin/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
 	  --no-annotate --no-header --extra dev pyproject.toml"; \
 	cpu="$$compile --extra cpu --override requirements/cpu.overrides --output-file $$scratch/cpu.lock"; \
-	$$cpu - <<<"$$backend" || $$cpu - <<<"$$backend" --extra-index-url $(TORCH_CPU_INDEX) --index-strategy unsafe-best-match; \
+	$$cpu - <<<"$$backend" || $$cpu - <<<"$$backend" --extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match; \
 	$$compile --extra gpu - <<<"$$backend" --output-file "$$scratch/gpu.lock"; \
 	cp "$$scratch/cpu.lock" requirements/cpu.lock; cp "$$scratch/gpu.lock" requirements/gpu.lock
