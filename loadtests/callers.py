@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 
 from loadtests.call import BusyError, Call, CallError, Event, dial
 from loadtests.conversation import is_reply, ping
+from loadtests.priority import take_precedence
 from loadtests.wav import Clip, read_clip
 from telemetry.sound import loud_windows
 
@@ -28,8 +28,9 @@ MOST_QUIET_S = 1.5
 """So long without a sound, an answer has ended, whatever the messages say."""
 GREETING_S = 2.0
 """So long an application may take to begin its greeting; one without a greeting is spoken to then."""
+LINGER_S = 1.5
+"""After the last answer, to hear a second one."""
 POLL_S = 0.02
-PRIORITY = -10
 
 
 @dataclass
@@ -100,6 +101,7 @@ class Callers:
             call = await dial(self._url)
             sample.ping_ms = await ping(call)
             await self._talk(call, plan, sample)
+            await asyncio.sleep(LINGER_S)
             await call.hang_up()
         except BusyError as error:
             sample.outcome, sample.detail = "busy", str(error)
@@ -175,9 +177,7 @@ async def main(url: str, out: Path, reply_timeout_s: float) -> None:
         sample = await callers.place(plan)
         print(json.dumps(asdict(sample)), flush=True)
 
-    with contextlib.suppress(PermissionError):
-        # What else runs on this machine must not make the callers stutter.
-        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+    take_precedence()
     gc.freeze()
     print("ready", flush=True)
     while line := await reader.readline():

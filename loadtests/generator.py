@@ -29,6 +29,7 @@ from loadtests.backlog import only_grows
 from loadtests.callers_client import Callers
 from loadtests.journal import Journal
 from loadtests.llm_client import Target
+from loadtests.priority import take_precedence
 from loadtests.schedule import Schedule, read_plans
 from loadtests.users import Arrival, LlmArrival, Pacer, VoiceArrival
 
@@ -191,6 +192,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    take_precedence()
     settings = json.loads(arguments.settings.read_text(encoding="utf-8"))
     Generator(settings, arguments.settings.parent, arguments.worker, arguments.port).run()
 

@@ -41,6 +41,10 @@ class Load(Frozen):
             raise ValueError("expected http://HOST:PORT or https://HOST:PORT")
         return url
 
+    def expected_s(self) -> float | None:
+        """How long arrivals go on; None for a trace."""
+        return None if self.arrivals.kind == "trace" else sum(s.duration_s for s in self.arrivals.all_stages())
+
     def require_loopback(self, allowed: bool) -> None:
         """Raises InputError for a target off this machine, unless it was allowed explicitly."""
         if not allowed and not _is_loopback(urlsplit(self.url).hostname or ""):

@@ -71,7 +71,7 @@ def perform(
     ended = _generate(folder, progress)
     (folder / "run.json").unlink()
     samples = sorted(journal.read(folder), key=lambda sample: float(sample["due_s"]))
-    return Run(folder, load, len(plans), _duration_s(load, due_s), samples, ended, machine())
+    return Run(folder, load, len(plans), load.expected_s() or max(float(due_s[-1]), 1e-9), samples, ended, machine())
 
 
 def first_model(url: str) -> str:
@@ -145,12 +145,6 @@ def _generate(folder: Path, progress: Progress) -> str:
     if ended is None:
         return f"the generator died (exit code {generator.returncode})"
     return ended
-
-
-def _duration_s(load: LlmLoad | VoiceLoad, due_s: Any) -> float:
-    if load.arrivals.kind == "trace":
-        return max(float(due_s[-1]), 1e-9)
-    return sum(stage.duration_s for stage in load.arrivals.all_stages())
 
 
 def _make(folder: Path) -> None:

@@ -67,7 +67,7 @@ def turn_result(
     must lie between the round trip `ping_ms` and that plus `slack_ms`, or the turn is flagged.
     """
     turns = _messages(events, "turn")
-    replies = _messages(events, "reply")
+    replies = [data for data in _messages(events, "reply") if data.get("turn", 1) > 0]
     transcript = turns[-1]["transcript"] if turns else _last_heard(events)
     reply = " ".join(data["text"] for data in replies if data["text"]).strip() or _spoken(events)
     turn_ends = last_loud_end_ms(said.clip.mono(), said.clip.rate)

@@ -15,6 +15,8 @@ from loadtests.llm_client import Target, stream
 from loadtests.sample import LlmSample
 from loadtests.schedule import Schedule
 
+AWAKE_S = 0.0015
+
 
 class Pacer(User):
     """One a worker. Never waits for an answer."""
@@ -29,13 +31,20 @@ class Pacer(User):
             raise StopUser
         schedule.begin()
         for plan in schedule.plans:
-            gevent.sleep(schedule.until_due_s(plan["due_s"]))
+            wait_until_due(schedule, plan["due_s"])
             self.arrival(self.environment, plan).start(self.environment.runner.user_greenlets)
             schedule.in_flight += 1
         while schedule.in_flight:
             gevent.sleep(0.05)
         schedule.finished = True
         raise StopUser
+
+
+def wait_until_due(schedule: Schedule, due_s: float) -> None:
+    """Timers fire up to a millisecond or two late: the last stretch is waited out awake, letting others run."""
+    gevent.sleep(max(0.0, schedule.until_due_s(due_s) - AWAKE_S))
+    while schedule.until_due_s(due_s) > 0:
+        gevent.sleep(0)
 
 
 class Arrival(User):
@@ -82,7 +91,7 @@ class LlmArrival(Arrival):
         target = Target(self.settings["url"])
         for number, turn in enumerate(self.plan["turns"]):
             due_s += turn["think_s"]
-            gevent.sleep(self.schedule.until_due_s(due_s))
+            wait_until_due(self.schedule, due_s)
             history += turn["messages"]
             tenant, model = self.plan["tenant"], self.plan["model"]
             sample = LlmSample(self.plan["index"], number, due_s, tenant=tenant, model=model)

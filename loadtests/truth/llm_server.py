@@ -15,10 +15,13 @@ import sys
 import time
 from typing import Any
 
+from loadtests.priority import take_precedence
 from loadtests.truth.script import LlmScript, script_argument
 
 MODEL = "scripted"
 WORD = " café"
+AWAKE_S = 0.0015
+"""Timers fire late: the last stretch before a chunk is waited out awake."""
 
 
 class Server:
@@ -126,7 +129,10 @@ class Server:
     async def _until(self, nominal_s: float) -> None:
         """Sleep until what is nominally due then is really sent, in seconds since the first request."""
         assert self._begun is not None
-        await asyncio.sleep(self._begun + self._script.moved_s(nominal_s) - time.monotonic())
+        at = self._begun + self._script.moved_s(nominal_s)
+        await asyncio.sleep(max(0.0, at - time.monotonic() - AWAKE_S))
+        while time.monotonic() < at:  # noqa: ASYNC110  no event marks a moment
+            await asyncio.sleep(0)
 
 
 class Stream:
@@ -197,6 +203,7 @@ def _usage(tokens: int) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--script", type=script_argument, default=LlmScript())
+    take_precedence()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(Server(parser.parse_args().script).serve())
 

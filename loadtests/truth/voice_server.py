@@ -18,6 +18,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from loadtests.priority import take_precedence
 from loadtests.truth.voice_script import VoiceScript
 from loadtests.wire import audio_bytes, message_bytes, parse
 from telemetry.sound import WINDOW_MS, Samples, loud_windows
@@ -25,6 +26,7 @@ from telemetry.sound import WINDOW_MS, Samples, loud_windows
 RATE = 24_000
 FRAME_MS = 20
 CUT_IN_MS = 100
+AHEAD_S = 0.1
 
 
 class ScriptedCall:
@@ -39,6 +41,7 @@ class ScriptedCall:
         self._turn = 0
         self._cut_in_at_s: float | None = None
         self._answer: asyncio.Task[None] | None = None
+        self._stop_at_s: float | None = None
         self._echoes: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -70,7 +73,7 @@ class ScriptedCall:
                 at_s = begin_s + number * WINDOW_MS / 1000
                 if self._heard_from_s is None:
                     self._heard_from_s = at_s
-                    await self._interrupt()
+                    self._interrupt()
                 self._last_loud_s = at_s + WINDOW_MS / 1000
         if self._last_loud_s is not None and self._heard_from_s is not None:
             await self._after_silence((self._received_s - self._last_loud_s) * 1000)
@@ -99,6 +102,7 @@ class ScriptedCall:
         self._start(self._last_loud_s + response_ms / 1000, pieces, number, ends=True)
 
     def _start(self, at_s: float, pieces: tuple[tuple[float, float], ...], number: int, ends: bool) -> None:
+        self._stop_at_s = None
         self._answer = asyncio.create_task(self._say(at_s, pieces, number, ends))
 
     async def _say(self, at_s: float, pieces: tuple[tuple[float, float], ...], number: int, ends: bool) -> None:
@@ -107,33 +111,32 @@ class ScriptedCall:
         if ends:
             await self._tell("server-message", kind="turn", turn=number, transcript=f"turn {number}", lines_ms={})
         for position, (sound_ms, silence_ms) in enumerate(pieces):
-            await self._send_frames(at_s, _tone(sound_ms))
+            await self._send_frames(at_s, _tone(sound_ms), begins=position == 0 or not self._script.silent_holes)
             at_s += sound_ms / 1000
             if self._script.silent_holes:
-                await self._send_frames(at_s, np.zeros(int(RATE * silence_ms / 1000), dtype=np.int16))
+                await self._send_frames(at_s, np.zeros(int(RATE * silence_ms / 1000), dtype=np.int16), begins=False)
             at_s += silence_ms / 1000
             if ends and self._script.hits("double", number) and position + 1 == len(pieces) // 2:
                 await self._tell("server-message", kind="reply", turn=number, text="one", interrupted=False)
         if ends:
             await self._tell("server-message", kind="reply", turn=number, text="two", interrupted=False)
 
-    async def _send_frames(self, at_s: float, samples: "np.ndarray[Any, np.dtype[np.int16]]") -> None:
+    async def _send_frames(self, at_s: float, samples: Samples, begins: bool) -> None:
+        """Frames by deadline; all but one that begins a sound a little ahead, as a playing client wants them."""
         size = RATE * FRAME_MS // 1000
         for index in range(0, len(samples), size):
-            await self._until(at_s + index / RATE)
-            await self._socket.send(audio_bytes(samples[index : index + size], RATE))
+            await self._until(at_s + index / RATE - (0 if begins and index == 0 else AHEAD_S))
+            end = index + size
+            if self._stop_at_s is not None:
+                end = min(end, round((self._stop_at_s - at_s) * RATE))
+            if end <= index:
+                raise asyncio.CancelledError
+            await self._socket.send(audio_bytes(samples[index:end], RATE))
 
-    async def _interrupt(self) -> None:
-        if self._answer is not None and not self._answer.done() and self._heard_from_s is not None:
-            answer, heard_s = self._answer, self._heard_from_s
-
-            async def stop() -> None:
-                await self._until(heard_s + self._script.stop_ms / 1000)
-                answer.cancel()
-
-            task = asyncio.create_task(stop())
-            self._echoes.add(task)
-            task.add_done_callback(self._echoes.discard)
+    def _interrupt(self) -> None:
+        """The caller talks over the answer: it ends `stop_ms` later, to the sample."""
+        if self._heard_from_s is not None and self._stop_at_s is None:
+            self._stop_at_s = self._heard_from_s + self._script.stop_ms / 1000
 
     async def _until(self, at_s: float) -> None:
         await asyncio.sleep(self._begun_s + at_s - time.monotonic())
@@ -147,10 +150,11 @@ class ScriptedCall:
         await self._socket.send(message_bytes(type, 0, data))
 
 
-def _tone(length_ms: float) -> "np.ndarray[Any, np.dtype[np.int16]]":
+def _tone(length_ms: float) -> Samples:
     """440 Hz at -12 dBFS, loud from its first window on."""
     at = np.arange(int(RATE * length_ms / 1000)) / RATE
-    return (8_000 * np.cos(2 * np.pi * 440 * at)).astype(np.int16)
+    tone: Samples = (8_000 * np.cos(2 * np.pi * 440 * at)).astype(np.int16)
+    return tone
 
 
 async def serve_script(script: VoiceScript) -> None:
@@ -172,6 +176,7 @@ async def serve_script(script: VoiceScript) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--script", type=VoiceScript.model_validate_json, default=VoiceScript())
+    take_precedence()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve_script(parser.parse_args().script))
 
