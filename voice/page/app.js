@@ -1,6 +1,6 @@
 // The talk page: what is pressed, what the call says, and what is shown.
 
-import { Call } from "./call.js";
+import { Call, CallError, UNREACHABLE } from "./call.js";
 import { openMicrophone } from "./microphone.js";
 import { Scoreboard } from "./scoreboard.js";
 import { Sound } from "./sound.js";
@@ -81,7 +81,7 @@ async function begin(stream) {
   let agentReady;
   ready = new Promise((resolve) => { agentReady = resolve; });
   try {
-    await sound.start();
+    await sound.start().catch(() => { throw new CallError(UNREACHABLE); });
     await loadSettings();
     if (stream) sound.useMicrophone(stream);
     call = new Call(stream?.getAudioTracks()[0] ?? sound.silentTrack(), settings.ice_servers, {
@@ -94,8 +94,9 @@ async function begin(stream) {
     await call.open();
   } catch (error) {
     agentReady();
-    // Hanging up while it rings is no error.
-    ended(call?.ended && error.name === "InvalidStateError" ? null : error.message);
+    if (!sound) return false; // hung up while it rang
+    if (!(error instanceof CallError)) console.error(error);
+    ended(error instanceof CallError ? error.message : "The call could not be made. Reload the page and try again.");
     return false;
   }
   status(idle());
@@ -112,7 +113,7 @@ function ended(sentence) {
   transcript.end("", false);
   showLevel(0);
   showControls();
-  status(sentence ? "Call ended" : "Ready");
+  status(sentence ? "Not connected" : "Ready");
   tell(sentence ?? "");
 }
 
@@ -157,7 +158,7 @@ function takeOurs(data) {
 
 async function loadSettings() {
   settings ??= await fetch("voice/settings").then((reply) => (reply.ok ? reply.json() : null), () => null);
-  if (!settings) throw new Error("The server does not answer. Is it running, and is this machine connected?");
+  if (!settings) throw new CallError(UNREACHABLE);
   scoreboard.plan(settings);
 }
 

@@ -7,7 +7,7 @@ const GONE_MS = 4000;
 // Why a call could not be made, or ended: the message is for the caller.
 export class CallError extends Error {}
 
-const UNREACHABLE = "The server does not answer. Is it running, and is this machine connected?";
+export const UNREACHABLE = "The server does not answer. Is it running, and is this machine connected?";
 const GONE = "The connection to the server was lost. Press Talk to call again.";
 const LEFT = "The server ended the call. Press Talk to call again.";
 
