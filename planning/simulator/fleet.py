@@ -42,7 +42,7 @@ class Fleet:
         self.line: deque[Request] = deque()  # by arrival; also those that found no replica
         self.in_flight = 0
         self.arriving = True
-        self._source = workload.requests() if arm.streams else iter(())
+        self._source = workload.requests(arm.without)
         self.buckets = {tenant: quota.full(limit, 0.0) for tenant, limit in arm.gateway.quotas.items()}
         self.reservations: dict[int, quota.Reservation] = {}
         self._offered_s = 0.0  # replica-seconds of what arrived since the last look
@@ -82,7 +82,7 @@ class Fleet:
     def _arrive(self, request: Request) -> None:
         self.law.enter(self.engine.now_s)
         if not self._admitted(request):
-            self.outcomes[request.tenant].refused += 1
+            self.outcomes[request.tenant].refused_s.append(self.engine.now_s)
             self.law.leave(request.arrival_s, self.engine.now_s)
         elif self.arm.gateway.order == "fair":
             self.fair.push(self.scenario.streams[request.tenant].tenant, request.priority, request)
@@ -132,6 +132,7 @@ class Fleet:
     def send(self, request: Request) -> None:
         """Route the request and queue it on its replica."""
         self.in_flight += 1
+        request.sent_s = self.engine.now_s
         replica = self.rule.choose(request)
         request.replica = replica
         if request.tenant != BatchWork.TENANT:

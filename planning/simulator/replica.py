@@ -135,14 +135,12 @@ class Replica:
             self._finish(heapq.heappop(decoding)[-1])
         chunks, prefill_s = self._fill(self.token_budget - len(decoding))
         self._since_s = now_s
+        base_s, decode_s = self.rates.itl_base_s, self.rates.itl_per_sequence_s * len(decoding)
         if chunks:
-            rates = self.rates
-            self._step_s = max(rates.itl_base_s if decoding else 0.0, prefill_s) + rates.itl_per_sequence_s * len(
-                decoding
-            )
+            self._step_s = max(base_s, prefill_s) + decode_s
             self._schedule(now_s + self._step_s, self._end_step, len(decoding))
         elif decoding:
-            self._step_s = self.rates.itl_base_s + self.rates.itl_per_sequence_s * len(decoding)
+            self._step_s = base_s + decode_s
             steps = decoding[0][0] - self._step
             self._stretch = True
             self._schedule(now_s + steps * self._step_s, self._end_stretch, steps)

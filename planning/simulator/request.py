@@ -24,6 +24,7 @@ class Request:
         "prompt_tokens",
         "replica",
         "retries",
+        "sent_s",
         "tenant",
         "ticket",
     )
@@ -48,7 +49,7 @@ class Request:
         self.adapter = adapter  # 0: the base model
         self.cached_tokens = 0
         self.computed_tokens = 0  # of the prompt, the cached ones included
-        self.first_token_s = self.finish_s = -1.0
+        self.sent_s = self.first_token_s = self.finish_s = -1.0
         self.replica: Any = None
         self.ticket: Any = None  # the routing rule's own note
         self.retries = 0

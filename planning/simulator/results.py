@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from planning.clocks import waits_s
 from planning.simulator.draws import Floats
 from planning.simulator.request import Request
 
@@ -46,11 +47,14 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.arrival_s, self.ttft_s, self.e2e_s, self.tpot_s = array("d"), array("d"), array("d"), array("d")
+        self.queue_s = array("d")  # in front of the fleet
         self.prompt_tokens = self.cached_tokens = self.output_tokens = 0
-        self.refused = self.failed = self.retried = 0
+        self.refused_s = array("d")  # when they came
+        self.retried = 0
 
     def add(self, request: Request) -> None:
         self.arrival_s.append(request.arrival_s)
+        self.queue_s.append(request.sent_s - request.arrival_s)
         self.ttft_s.append(request.first_token_s - request.arrival_s)
         self.e2e_s.append(request.finish_s - request.arrival_s)
         gaps = request.output_tokens - 1
@@ -102,9 +106,9 @@ def tenant_summary(
     """One tenant's figures, or several tenants' together, of the requests that arrived in [from_s, to_s)."""
     arrival = np.concatenate([np.asarray(o.arrival_s) for o in outcomes])
     counted = (arrival >= from_s) & (arrival < to_s)
-    ttft, e2e, tpot = (
+    ttft, e2e, tpot, queue = (
         np.concatenate([np.asarray(getattr(o, name)) for o in outcomes])[counted]
-        for name in ("ttft_s", "e2e_s", "tpot_s")
+        for name in ("ttft_s", "e2e_s", "tpot_s", "queue_s")
     )
     arrival = arrival[counted]
     good = np.ones(len(ttft), bool)
@@ -112,21 +116,47 @@ def tenant_summary(
         good &= ttft * 1000 <= ttft_ms
     if inter_token_ms is not None:
         good &= tpot * 1000 <= inter_token_ms
-    lost = sum(o.refused + o.failed for o in outcomes)
+    refused_s = np.concatenate([np.asarray(o.refused_s) for o in outcomes])
+    refused = int(((refused_s >= from_s) & (refused_s < to_s)).sum())
     prompt_tokens = sum(o.prompt_tokens for o in outcomes)
     return {
         "requests": len(ttft),
-        "refused": sum(o.refused for o in outcomes),
-        "failed": sum(o.failed for o in outcomes),
+        "refused": refused,
         "retried": sum(o.retried for o in outcomes),
         "ttft_ms": summary_ms(ttft),
         "inter_token_ms": summary_ms(tpot),
+        "gateway_queue_ms": summary_ms(queue),
         "e2e_ms": summary_ms(e2e),
         "goodput_requests_per_s": float(good.sum()) / (to_s - from_s),
-        "good_share": float(good.sum()) / max(1, len(good) + lost),
+        "good_share": float(good.sum()) / max(1, len(good) + refused),
         "cached_share": sum(o.cached_tokens for o in outcomes) / prompt_tokens if prompt_tokens else 0.0,
         "output_tokens": sum(o.output_tokens for o in outcomes),
         "slo_missing_minutes": _missing_minutes(arrival, ttft, ttft_ms),
+    }
+
+
+def against_theory(outcomes: list[Outcomes], servers: int, from_s: float, to_s: float) -> dict[str, float]:
+    """The mean wait in front of `servers` that serve one request at a time, beside M/G/m's (planning.clocks).
+
+    Rate and service times are the run's own. M/M/m and M/G/1 are exact, M/G/m is Allen and Cunneen's approximation:
+    `error` is its relative error. Raises InputError where the run was at or over capacity.
+    """
+    columns = [
+        np.concatenate([np.asarray(getattr(o, name)) for o in outcomes]) for name in ("arrival_s", "e2e_s", "queue_s")
+    ]
+    counted = (columns[0] >= from_s) & (columns[0] < to_s)
+    _, e2e, queue = (column[counted] for column in columns)
+    service = e2e - queue
+    mean_s = float(service.mean())
+    cv = float(service.std()) / mean_s
+    predicted_s = waits_s(len(service) / (to_s - from_s), servers, mean_s, cv)[0]
+    waited_s = float(queue.mean())
+    return {
+        "service_ms": mean_s * 1000,
+        "service_cv": cv,
+        "wait_ms": waited_s * 1000,
+        "m_g_m_wait_ms": predicted_s * 1000,
+        "error": predicted_s / waited_s - 1 if waited_s else 0.0,
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planning.simulator.fleet import Fleet
-from planning.simulator.results import Outcomes, tenant_summary
+from planning.simulator.results import Outcomes, against_theory, tenant_summary
 from planning.simulator.scenario import Arm, Scenario
 from planning.simulator.workload import Workload
 
@@ -73,6 +73,7 @@ def figures(fleet: Fleet) -> dict[str, Any]:
     for stream, outcomes in zip(scenario.streams, fleet.outcomes, strict=True):
         by_tenant.setdefault(stream.tenant, []).append(outcomes)
     out: dict[str, Any] = tenant_summary(fleet.outcomes, *window)
+    out["without"] = list(arm.without)
     out["unfinished"] = unfinished
     out["token_ms"] = fleet.token_times.summary_ms()
     out["tenants"] = {tenant: tenant_summary(outcomes, *window) for tenant, outcomes in by_tenant.items()}
@@ -86,4 +87,7 @@ def figures(fleet: Fleet) -> dict[str, Any]:
     out["routed"] = fleet.rule.counts()
     if fleet.batch:
         out["batch"] = fleet.batch.summary()
+    if arm.gateway.max_ongoing == 1 and not arm.scale.moves and out["requests"]:
+        servers = sum(kind.replicas for kind in fleet.kinds)
+        out["theory"] = against_theory(fleet.outcomes, servers, scenario.warmup_s, scenario.duration_s)
     return out

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from configs.schema import Frozen, parse, read_yaml
 from planning.policies.harvest import HarvestConfig
@@ -18,12 +18,15 @@ from planning.simulator.rates import Rates
 from planning.simulator.workload import Batch, Stream
 from planning.topics import _put as put
 
+Points = tuple[tuple[Positive, Positive], ...]
+
 
 class Kind(Frozen):
     """Replicas of one GPU type. The engine's settings are vLLM's of the same meaning.
 
-    prefill_points: [[prompt tokens, seconds], …] of a prompt alone, measured, where one rate is not enough; without
-    it prefill_tokens_per_s holds for all lengths. Without itl_base_ms the profile's inter_token_ms is the base.
+    prefill_points: [[prompt tokens, seconds], …] of a prompt alone, measured, where one rate is not enough: given here,
+    or in the profile; without them prefill_tokens_per_s holds for all lengths. Without itl_base_ms the profile's
+    inter_token_ms is the base.
     """
 
     profile: Profile
@@ -33,7 +36,7 @@ class Kind(Frozen):
     block_tokens: Count = 16
     adapter_slots: Count = 8
     adapter_load_s: NonNegative = 0.0
-    prefill_points: tuple[tuple[Positive, Positive], ...] = ()
+    prefill_points: Points = ()
 
     @model_validator(mode="after")
     def _check(self) -> "Kind":
@@ -41,18 +44,23 @@ class Kind(Frozen):
             raise ValueError(
                 f"token_budget = {self.token_budget} leaves no room for prompts beside {self.max_sequences} sequences"
             )
-        points = [(0.0, 0.0), *self.prefill_points]
-        if any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(points)):
+        if any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(self.curve)):
             raise ValueError("prefill_points have to rise")
         return self
+
+    @property
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """(prompt tokens, seconds) from (0, 0) on. Raises ValueError for points in the profile that are none."""
+        measured = (self.profile.model_extra or {}).get("prefill_points", ())
+        points = self.prefill_points or TypeAdapter(Points).validate_python(measured)
+        return ((0.0, 0.0), *(points or ((self.profile.prefill_tokens_per_s, 1.0),)))
 
     @property
     def rates(self) -> Rates:
         profile = self.profile
         base_ms = profile.inter_token_ms if profile.itl_base_ms is None else profile.itl_base_ms
-        curve = self.prefill_points or [(profile.prefill_tokens_per_s, 1.0)]
         return Rates(
-            prefill_curve=((0.0, 0.0), *curve),
+            prefill_curve=self.curve,
             itl_base_s=base_ms / 1000,
             itl_per_sequence_s=(profile.itl_per_sequence_ms or 0.0) / 1000,
             kv_capacity_tokens=int(profile.kv_capacity_bytes / profile.kv_bytes_per_token),
@@ -122,6 +130,11 @@ class Scale(Frozen):
     target_ongoing_requests: Positive = 2.0  # Ray Serve's
     target_utilisation: Positive = 0.8  # the autoscaler's on GPU utilisation
 
+    @property
+    def moves(self) -> bool:
+        """Whether the number of replicas ever changes by this rule."""
+        return self.rule != "fixed"
+
     @model_validator(mode="after")
     def _check(self) -> "Scale":
         if (self.rule == "headroom") != (self.headroom is not None):
@@ -149,14 +162,14 @@ class Soak(Frozen):
 
 
 class Arm(Frozen):
-    """One set of rules. `streams: false` runs batch alone, to compare with."""
+    """One set of rules; the tenants in `without` send nothing, to compare with."""
 
     name: Name
     route: Route = Route()
     gateway: Gateway = Gateway()
     scale: Scale = Scale()
     soak: Soak | None = None
-    streams: bool = True
+    without: tuple[Name, ...] = ()
 
 
 class Scenario(Frozen):
@@ -184,13 +197,13 @@ class Scenario(Frozen):
             raise ValueError("two arms have one name")
         tenants = {stream.tenant for stream in self.streams}
         for arm in self.arms:
-            unknown = set(arm.gateway.quotas) - tenants
+            unknown = {*arm.gateway.quotas, *arm.without} - tenants
             if unknown:
-                raise ValueError(f"arm {arm.name}: a quota for {min(unknown)}, who sends nothing")
+                raise ValueError(f"arm {arm.name}: {min(unknown)} is no tenant of any stream")
             if arm.soak and not self.batch:
                 raise ValueError(f"arm {arm.name}: soak without a batch")
-            if not arm.streams and not arm.soak:
-                raise ValueError(f"arm {arm.name}: neither streams nor soak, so nothing to do")
+            if set(arm.without) == tenants and not arm.soak:
+                raise ValueError(f"arm {arm.name}: without all tenants and without batch there is nothing to do")
         return self
 
 

@@ -1,7 +1,7 @@
 """What the callers send: streams of requests, each of one tenant, drawn before the run and so alike in every arm."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -138,10 +138,13 @@ class Workload:
         """Arrival times of all requests, rising."""
         return np.asarray(self._times[self._order])
 
-    def requests(self) -> Iterator[Request]:
-        """A new Request for each, in the order of arrival."""
+    def requests(self, without: Collection[str] = ()) -> Iterator[Request]:
+        """A new Request for each, in the order of arrival, but for those of the tenants in `without`."""
+        silent = [stream.tenant in without for stream in self._streams]
         stream_of = np.searchsorted(self._offsets, self._order, side="right") - 1
         for number, (index, stream) in enumerate(zip(self._order.tolist(), stream_of.tolist(), strict=True)):
+            if silent[stream]:
+                continue
             chains = self._prefixes[stream]
             yield Request(
                 number,

@@ -31,6 +31,7 @@ def mean_wait_s(
             "kv_capacity_bytes": 1e12,
             "load_time_s": 0,
             "memory_bytes": 1e13,
+            "itl_base_ms": 0,
         },
     }
     rate_per_s = load * servers / SERVICE_S
