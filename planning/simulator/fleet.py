@@ -8,6 +8,7 @@ import numpy as np
 from planning.policies import quota
 from planning.policies.fair import FairQueue
 from planning.policies.scale import Observation
+from planning.quotas import charge
 from planning.simulator.engine import Engine
 from planning.simulator.peers import FleetView
 from planning.simulator.replica import Replica
@@ -93,14 +94,14 @@ class Fleet:
         self._next_arrival()
 
     def _admitted(self, request: Request) -> bool:
-        """Whether it fits any replica, and its tenant's quota."""
-        if all(request.prompt_tokens + request.output_tokens > rates.kv_capacity_tokens for rates in self.rates):
+        """Whether it fits every replica, as any may get it, and its tenant's quota."""
+        if any(request.prompt_tokens + request.output_tokens > rates.kv_capacity_tokens for rates in self.rates):
             return False
         tenant = self.scenario.streams[request.tenant].tenant
         limit = self.arm.gateway.quotas.get(tenant)
         if limit is None:
             return True
-        estimate_rt = self._resource_tokens(request, self.estimates.output_tokens(request.tenant))
+        estimate_rt = self._estimate_rt(request)
         self.buckets[tenant], reservation, verdict = quota.reserve(
             limit, self.buckets[tenant], None, estimate_rt, self.engine.now_s
         )
@@ -108,11 +109,14 @@ class Fleet:
             self.reservations[request.number] = reservation
         return verdict.admitted
 
-    def _resource_tokens(self, request: Request, output_tokens: float) -> float:
-        """The request's compute in resource tokens of the first kind; what is cached is known only afterwards."""
-        rates = self.rates[0]
-        uncached = request.prompt_tokens - request.cached_tokens
-        return uncached + output_tokens * rates.prefill_tokens_per_s / rates.decode_tokens_per_s
+    def _estimate_rt(self, request: Request) -> float:
+        """Resource tokens of the first kind before the reply's length and the hit are known, within its memory."""
+        expected = self.estimates.output_tokens(request.tenant)
+        return self._charge_rt(request, min(expected, self.rates[0].kv_capacity_tokens - request.prompt_tokens))
+
+    def _charge_rt(self, request: Request, output_tokens: float) -> float:
+        cached = request.cached_tokens / request.prompt_tokens
+        return charge(request.prompt_tokens, cached, output_tokens, self.kinds[0].profile).resource_tokens
 
     def dispatch(self) -> None:
         """Send on what waits at the gateway, as far as replicas have room."""
@@ -123,8 +127,8 @@ class Fleet:
                 request = self.line.popleft()
             elif len(self.fair):
                 tenant, request = self.fair.pop()
-                charge = self._resource_tokens(request, self.estimates.output_tokens(request.tenant))
-                self.fair.charge(tenant, charge, self.scenario.streams[request.tenant].weight)
+                request.charged_rt = self._estimate_rt(request)
+                self.fair.charge(tenant, request.charged_rt, self.scenario.streams[request.tenant].weight)
             else:
                 return
             self.send(request)
@@ -168,10 +172,15 @@ class Fleet:
         self.dispatch()
 
     def _settle(self, request: Request) -> None:
-        tenant = self.scenario.streams[request.tenant].tenant
-        limit = self.arm.gateway.quotas.get(tenant)
+        """What was used takes the place of what was estimated, in the fair order and in the bucket."""
+        stream = self.scenario.streams[request.tenant]
+        tenant, limit = stream.tenant, self.arm.gateway.quotas.get(stream.tenant)
+        if limit is None and self.arm.gateway.order == "arrival":
+            return
+        used_rt = self._charge_rt(request, request.output_tokens)
+        if self.arm.gateway.order == "fair":
+            self.fair.charge(tenant, used_rt - request.charged_rt, stream.weight)
         if limit is not None:
-            used_rt = self._resource_tokens(request, request.output_tokens)
             reservation = self.reservations.pop(request.number)
             self.buckets[tenant], _ = quota.settle(limit, self.buckets[tenant], reservation, used_rt, self.engine.now_s)
 
@@ -273,12 +282,13 @@ class Fleet:
         busy_s = sum(r.busy_since_last_s() for r in ready)
         self._looked_s = now_s
         offered_s, self._offered_s = self._offered_s, 0.0
-        waiting = [w[-1] for r in ready for w in r.waiting if w[-1].tenant != BatchWork.TENANT]
-        waiting += self.line
+        # The line in front of the fleet is looked through: it is long only while there is no replica, or a limit.
+        prompts = sum(r.queued_prompt_tokens for r in ready) + sum(request.prompt_tokens for request in self.line)
+        outputs = sum(r.queued_output_tokens for r in ready) + sum(request.output_tokens for request in self.line)
         rates = self.rates[0]
         observation = None
         if not outage:
-            backlog_s = sum(map(rates.service_s, waiting))
+            backlog_s = rates.prefill_s(0, prompts) + outputs / rates.decode_tokens_per_s
             observation = Observation(max(0.0, offered_s), interval_s, backlog_s, len(ready), len(self.pending))
         return FleetView(
             now_s=now_s,
@@ -288,7 +298,7 @@ class Fleet:
             ongoing=sum(r.ongoing for r in ready) + len(self.line) + len(self.fair),
             busy_share=min(1.0, busy_s / (interval_s * len(ready))) if ready else 0.0,
             kv_used_tokens=float(sum(r.memory.private_tokens + r.memory.pinned_tokens for r in ready)),
-            queued_prompt_tokens=float(sum(request.prompt_tokens for request in waiting)),
+            queued_prompt_tokens=float(prompts),
             saturated_kv_tokens=[
                 r.memory.private_tokens + r.memory.pinned_tokens for r in ready if len(r.waiting) >= 5
             ],

@@ -3,8 +3,6 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from planning.simulator.request import Request
-
 
 @dataclass(frozen=True)
 class Rates:
@@ -36,10 +34,6 @@ class Rates:
         if len(curve) == 2:
             return (end - first) * curve[1][1] / curve[1][0]
         return self._curve_s(end) - self._curve_s(first)
-
-    def service_s(self, request: Request) -> float:
-        """Replica-seconds that the request costs, uncached, at the decode rate of the profile."""
-        return self.prefill_s(0, request.prompt_tokens) + request.output_tokens / self.decode_tokens_per_s
 
     def _curve_s(self, tokens: float) -> float:
         curve = self.prefill_curve

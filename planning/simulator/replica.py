@@ -57,6 +57,7 @@ class Replica:
         self.callers_s = 0.0  # time with any of them, up to callers_since_s
         self.callers_since_s = 0.0
         self._told_callers_s = 0.0
+        self.queued_prompt_tokens = self.queued_output_tokens = 0  # of the callers' waiting requests
         self.waiting: list[tuple[int, float, int, Request]] = []
         self.prefilling: list[Request] = []
         self.decoding: list[tuple[int, int, Request]] = []  # by the step of the last token
@@ -99,6 +100,9 @@ class Replica:
     def submit(self, request: Request) -> None:
         """Queue the request; it fits in this replica's memory."""
         heapq.heappush(self.waiting, (request.priority, request.arrival_s, request.number, request))
+        if request.tenant >= 0:
+            self.queued_prompt_tokens += request.prompt_tokens
+            self.queued_output_tokens += request.output_tokens
         if self._idle:
             self._plan()
         elif self._stretch and self._startable():
@@ -112,6 +116,7 @@ class Replica:
         self._event += 1
         lost = sorted(self.requests(), key=lambda r: r.number)
         self.waiting, self.prefilling, self.decoding = [], [], []
+        self.queued_prompt_tokens = self.queued_output_tokens = 0
         if not self._idle:
             self.busy_s += self.engine.now_s - self._since_s
         self._idle, self._stretch = True, False
@@ -167,6 +172,9 @@ class Replica:
                 self._blocked = request
                 break
             heapq.heappop(waiting)
+            if request.tenant >= 0:
+                self.queued_prompt_tokens -= request.prompt_tokens
+                self.queued_output_tokens -= request.output_tokens
             tokens = min(budget, request.prompt_tokens - hit)
             request.cached_tokens = hit
             request.computed_tokens = hit + tokens

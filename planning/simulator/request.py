@@ -13,6 +13,7 @@ class Request:
         "adapter",
         "arrival_s",
         "cached_tokens",
+        "charged_rt",
         "computed_tokens",
         "finish_s",
         "first_token_s",
@@ -52,4 +53,5 @@ class Request:
         self.sent_s = self.first_token_s = self.finish_s = -1.0
         self.replica: Any = None
         self.ticket: Any = None  # the routing rule's own note
+        self.charged_rt = 0.0  # in the fair order, so far
         self.retries = 0
