@@ -24,6 +24,14 @@ from planning.quantities import Count, NonNegative, Positive
 from planning.spill import saved_ms
 
 
+class Overloaded(Exception):
+    """Every replica looked at would make the request wait longer than it may. Coming again after wait_ms may help."""
+
+    def __init__(self, wait_ms: float) -> None:
+        super().__init__(f"the shortest wait is {wait_ms:.0f} ms")
+        self.wait_ms = wait_ms
+
+
 class RouteConfig(Frozen):
     """The defaults suit 2 to 1,000 replicas.
 
@@ -137,8 +145,20 @@ class Router:
             self.belief.end(replica)
             self._weigh()
 
-    def route(self, chain: Chain, prompt_tokens: int, output_tokens: float, now_s: float, priority: int = 0) -> Ticket:
-        """Choose a replica and reserve on it. `output_tokens` is an estimate. Raises LookupError without a replica."""
+    def route(
+        self,
+        chain: Chain,
+        prompt_tokens: int,
+        output_tokens: float,
+        now_s: float,
+        priority: int = 0,
+        max_wait_ms: float = float("inf"),
+    ) -> Ticket:
+        """Choose a replica and reserve on it. `output_tokens` is an estimate.
+
+        Raises LookupError where there is no replica, and Overloaded, with nothing reserved, where the wait on the
+        chosen one is over max_wait_ms: what a deadline leaves.
+        """
         if not self.loads:
             raise LookupError("no replica is ready")
         self._give_up(now_s)
@@ -156,6 +176,8 @@ class Router:
                 first_token_ms += self.config.hysteresis * saved_ms(home_hit - hit, rate)
             if first_token_ms < best_ms:
                 best, best_ms, best_wait_ms = replica, first_token_ms, wait_ms
+        if best_wait_ms > max_wait_ms:
+            raise Overloaded(best_wait_ms)
         load, (hit, passed) = self.loads[best], held.get(best, NOT_HELD)
         uncached = prompt_tokens - hit
         ticket = Ticket(

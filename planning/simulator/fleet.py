@@ -7,6 +7,7 @@ import numpy as np
 
 from planning.policies import quota
 from planning.policies.fair import FairQueue
+from planning.policies.route import Overloaded
 from planning.policies.scale import Observation
 from planning.quotas import charge
 from planning.simulator.engine import Engine
@@ -83,8 +84,7 @@ class Fleet:
     def _arrive(self, request: Request) -> None:
         self.law.enter(self.engine.now_s)
         if not self._admitted(request):
-            self.outcomes[request.tenant].refused_s.append(self.engine.now_s)
-            self.law.leave(request.arrival_s, self.engine.now_s)
+            self._refuse(request)
         elif self.arm.gateway.order == "fair":
             self.fair.push(self.scenario.streams[request.tenant].tenant, request.priority, request)
             self.dispatch()
@@ -92,6 +92,17 @@ class Fleet:
             self.line.append(request)
             self.dispatch()
         self._next_arrival()
+
+    def _refuse(self, request: Request) -> None:
+        self.outcomes[request.tenant].refused_s.append(self.engine.now_s)
+        self.law.leave(request.arrival_s, self.engine.now_s)
+        stream = self.scenario.streams[request.tenant]
+        tenant, reservation = stream.tenant, self.reservations.pop(request.number, None)
+        if request.charged_rt:
+            self.fair.charge(tenant, -request.charged_rt, stream.weight)
+        if reservation:
+            limit = self.arm.gateway.quotas[tenant]
+            self.buckets[tenant], _ = quota.settle(limit, self.buckets[tenant], reservation, 0.0, self.engine.now_s)
 
     def _admitted(self, request: Request) -> bool:
         """Whether it fits every replica, as any may get it, and its tenant's quota."""
@@ -134,10 +145,14 @@ class Fleet:
             self.send(request)
 
     def send(self, request: Request) -> None:
-        """Route the request and queue it on its replica."""
-        self.in_flight += 1
+        """Route the request and queue it on its replica, or refuse it where it would wait too long."""
         request.sent_s = self.engine.now_s
-        replica = self.rule.choose(request)
+        try:
+            replica = self.rule.choose(request)
+        except Overloaded:
+            self._refuse(request)
+            return
+        self.in_flight += 1
         request.replica = replica
         if request.tenant != BatchWork.TENANT:
             rates = replica.rates

@@ -41,6 +41,7 @@ class Spill(RouteRule):
     ) -> None:
         super().__init__(seed)
         self.router = Router(route.spill, seed)
+        self._max_wait_ms = float("inf") if route.max_wait_ms is None else route.max_wait_ms
         self._engine, self._weights, self._estimates = engine, weights, estimates
         self._by_number: dict[int, Replica] = {}
         self._reasons: dict[str, int] = {}
@@ -69,7 +70,12 @@ class Spill(RouteRule):
     def choose(self, request: Request) -> Replica:
         output_tokens = self._estimates.output_tokens(request.tenant)
         ticket = self.router.route(
-            request.prefix, request.prompt_tokens, output_tokens, self._engine.now_s, request.priority
+            request.prefix,
+            request.prompt_tokens,
+            output_tokens,
+            self._engine.now_s,
+            request.priority,
+            self._max_wait_ms if request.tenant >= 0 else float("inf"),
         )
         request.ticket = ticket
         self._reasons[ticket.reason] = self._reasons.get(ticket.reason, 0) + 1

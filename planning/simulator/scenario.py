@@ -93,7 +93,10 @@ class Outage(Frozen):
 
 
 class Route(Frozen):
-    """A routing rule; `spill` is ours, the others are planning/simulator/peers.py's."""
+    """A routing rule; `spill` is ours, the others are planning/simulator/peers.py's.
+
+    With max_wait_ms, `spill` refuses a caller who would wait longer in front of its replica's engine.
+    """
 
     rule: Literal[
         "spill",
@@ -105,6 +108,7 @@ class Route(Frozen):
         "count-weighted",
     ] = "spill"
     spill: RouteConfig = RouteConfig()
+    max_wait_ms: NonNegative | None = None
     max_ttft_penalty_ms: NonNegative = 18_000.0  # llm-d's
 
 

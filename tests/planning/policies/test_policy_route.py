@@ -205,6 +205,17 @@ def test_candidates_are_drawn_by_capacity_weight_and_their_number_is_bounded() -
     assert drawn[True] / drawn.total() == pytest.approx(0.75, abs=0.02)
 
 
+def test_who_would_wait_past_the_deadline_is_told_before_anything_is_reserved() -> None:
+    made = router(2)
+    for load in made.loads.values():
+        load.uncached_tokens[0] = 5000  # 500 ms
+    with pytest.raises(route.Overloaded) as raised:
+        made.route(PREFIX, 1100, 10, 0.0, max_wait_ms=499)
+    assert raised.value.wait_ms == pytest.approx(500)
+    assert [load.sequences for load in made.loads.values()] == [0, 0]
+    assert made.route(PREFIX, 1100, 10, 0.0, max_wait_ms=501).reason == "cold"  # and nothing was believed of it
+
+
 def test_faster_replicas_get_more_of_the_work() -> None:
     made = Router(RouteConfig(), seed=1)
     made.add("fast", ReplicaRates(30_000, 64, 1e6, 0.01, 0.0))

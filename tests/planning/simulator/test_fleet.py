@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from configs.errors import InputError
+from planning.quotas import charge
 
 Simulate = Callable[..., dict[str, Any]]
 Make = Callable[..., dict[str, Any]]
@@ -149,6 +150,33 @@ def test_a_quota_holds_a_tenant_to_its_rate(simulate: Simulate, make_stream: Mak
     arm = simulate(arms=[{"name": "a", "gateway": {"quotas": {"t": limit}}}])["a"]
     assert arm["requests"] == pytest.approx(2 * 100 + 10, abs=6)
     assert arm["requests"] + arm["refused"] == pytest.approx(1000, rel=0.1)
+
+
+def test_a_quota_charges_what_the_plan_says(
+    simulate: Simulate, make_stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = {"name": "a", "gateway": {"quotas": {"t": {"rate_rt_per_s": 240, "burst_rt": 1200}}}}
+    before = simulate(arms=[arm])["a"]["requests"]
+
+    def double(*request: Any) -> Any:
+        planned = charge(*request)
+        return planned.model_copy(update={"resource_tokens": 2 * planned.resource_tokens})
+
+    monkeypatch.setattr("planning.simulator.fleet.charge", double)
+    assert simulate(arms=[arm])["a"]["requests"] == pytest.approx(before / 2, rel=0.05)
+
+
+def test_over_capacity_a_deadline_refuses_in_time_and_serves_the_rest_well(
+    simulate: Simulate, make_stream: Make
+) -> None:
+    # 15 requests a second of 0.12 replica-seconds on one replica: 8 can be served.
+    arms = simulate(
+        streams=[make_stream(arrivals={"rate_per_s": 15})],
+        arms=[{"name": "deadline", "route": {"max_wait_ms": 500}}, {"name": "queue"}],
+    )
+    shed, queued = arms["deadline"], arms["queue"]
+    assert shed["refused"] > 300 and shed["refused"] + shed["requests"] == queued["requests"]
+    assert shed["ttft_ms"]["max"] < 1000 < 10_000 < queued["ttft_ms"]["p95"]
 
 
 def test_fair_order_protects_the_calm_tenant_from_a_flood(simulate: Simulate, make_stream: Make) -> None:
