@@ -10,12 +10,12 @@ class Journal:
     """One worker's samples. Raises OSError where the disk is full."""
 
     def __init__(self, folder: Path, worker: int) -> None:
-        self._file = (folder / f"samples-{worker}.jsonl").open("a", encoding="utf-8")
+        self._path = folder / f"samples-{worker}.jsonl"
         self._worker = worker
 
     def write(self, sample: dict[str, Any]) -> None:
-        self._file.write(json.dumps({"worker": self._worker, **sample}) + "\n")
-        self._file.flush()
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"worker": self._worker, **sample}) + "\n")
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:

@@ -123,28 +123,27 @@ def _llm_settings(load: LlmLoad) -> dict[str, Any]:
 
 def _generate(folder: Path, progress: Progress) -> str:
     """Run the generator to its end; returns why it ended early, or ''."""
-    # A session of its own: Ctrl-C reaches this process alone, which passes it on once.
-    generator = subprocess.Popen(
-        [sys.executable, "-m", "loadtests.generator", str(folder / "run.json")],
-        stdout=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "LOGURU_LEVEL": "WARNING"},
-    )  # fmt: skip
-    assert generator.stdout is not None
+    command = [sys.executable, "-m", "loadtests.generator", str(folder / "run.json")]
+    environment = {**os.environ, "LOGURU_LEVEL": "WARNING"}
     ended: str | None = None
-    while True:
-        try:
-            for text in generator.stdout:
-                line = json.loads(text)
-                ended = line.get("ended", ended)
-                if "at_s" in line:
-                    progress(line)
-            generator.wait()
-            break
-        except KeyboardInterrupt:
-            with contextlib.suppress(ProcessLookupError):
-                generator.send_signal(signal.SIGINT)
-    if ended is None:
-        return f"the generator died (exit code {generator.returncode})"
-    return ended
+    # A session of its own: Ctrl-C reaches this process alone, which passes it on once.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    ) as generator:
+        assert generator.stdout is not None
+        while True:
+            try:
+                for text in generator.stdout:
+                    line = json.loads(text)
+                    ended = line.get("ended", ended)
+                    if "at_s" in line:
+                        progress(line)
+                generator.wait()
+                break
+            except KeyboardInterrupt:
+                with contextlib.suppress(ProcessLookupError):
+                    generator.send_signal(signal.SIGINT)
+    return f"the generator died (exit code {generator.returncode})" if ended is None else ended
 
 
 def _make(folder: Path) -> None:

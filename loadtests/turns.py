@@ -14,7 +14,7 @@ import numpy as np
 from loadtests.call import Event, Said
 from telemetry.budget import all_lines_ms
 from telemetry.recording import CallRecording
-from telemetry.sound import WINDOW_MS, Samples, first_loud_start_ms, last_loud_end_ms, loud_windows
+from telemetry.sound import WINDOW_MS, Samples, first_loud_start_ms, holes_ms, last_loud_end_ms, loud_windows
 
 HOLE_MS = 300.0
 BREATH_MS = 100.0
@@ -99,7 +99,7 @@ def turn_result(
         flags.append(f"network {lines['network']:.0f} ms is not between {ping_ms:.1f} and {ping_ms + slack_ms:.0f} ms")
     return TurnResult(
         transcript, reply, response_ms, lines, tuple(flags), cut_off, answers,
-        tuple(length for start, length in holes_after_ms(loud, onset_ms)), stop_ms, (onset_ms, last_ms),
+        tuple(length for _, length in holes_ms(agent, recording.rate, HOLE_MS, onset_ms)), stop_ms, (onset_ms, last_ms),
         bool(replies and replies[-1].get("interrupted")),
     )  # fmt: skip
 
@@ -123,14 +123,6 @@ def answer_onset_ms(
     else:
         after = np.flatnonzero(loud)[np.flatnonzero(loud) * WINDOW_MS >= end_ms].astype(float) * WINDOW_MS
     return (float(after[0]) if len(after) else None), bool(len(inside))
-
-
-def holes_after_ms(loud: "np.ndarray[Any, np.dtype[np.bool_]]", onset_ms: float) -> list[tuple[float, float]]:
-    """Silences of over HOLE_MS between loud windows from `onset_ms` on, as (start, length)."""
-    windows = np.flatnonzero(loud)
-    windows = windows[windows * WINDOW_MS >= onset_ms]
-    gaps = (np.diff(windows) - 1) * WINDOW_MS
-    return [(float((windows[i] + 1) * WINDOW_MS), float(gaps[i])) for i in np.flatnonzero(gaps > HOLE_MS)]
 
 
 def _talking_at(loud: "np.ndarray[Any, np.dtype[np.bool_]]", at_ms: float) -> bool:

@@ -36,8 +36,26 @@ def first_loud_start_ms(samples: Samples, sample_rate: int, from_ms: float = 0.0
     return float(late[0] * WINDOW_MS) if len(late) else None
 
 
-def holes_ms(samples: Samples, sample_rate: int, at_least_ms: float) -> list[tuple[float, float]]:
-    """Silences of `at_least_ms` or more between loud windows, as (start, length) in ms."""
+def holes_ms(samples: Samples, sample_rate: int, at_least_ms: float, from_ms: float = 0.0) -> list[tuple[float, float]]:
+    """Silences of `at_least_ms` or more between loud windows from `from_ms` on, as (start, length) in ms.
+
+    A window with a little sound in it is loud as a whole: a hole's edge is looked for inside it, to a millisecond.
+    """
     loud = np.flatnonzero(loud_windows(samples, sample_rate))
-    gaps = (np.diff(loud) - 1) * WINDOW_MS
-    return [(float((loud[i] + 1) * WINDOW_MS), float(gaps[i])) for i in np.flatnonzero(gaps >= at_least_ms)]
+    loud = loud[loud * WINDOW_MS >= from_ms]
+    found = []
+    for before, after in zip(loud[:-1].tolist(), loud[1:].tolist(), strict=True):
+        if (after - before + 1) * WINDOW_MS >= at_least_ms:
+            start = before * WINDOW_MS + _sound_ms(samples, sample_rate, before)[1]
+            length = after * WINDOW_MS + _sound_ms(samples, sample_rate, after)[0] - start
+            if length >= at_least_ms:
+                found.append((float(start), float(length)))
+    return found
+
+
+def _sound_ms(samples: Samples, sample_rate: int, window: int) -> tuple[int, int]:
+    """Where a loud window's sound begins and ends, in whole ms from the window's start."""
+    size, part = sample_rate * WINDOW_MS // 1000, sample_rate // 1000
+    parts = samples[window * size :][: WINDOW_MS * part].astype(np.float64).reshape(WINDOW_MS, part)
+    loud = np.flatnonzero(np.mean(parts * parts, axis=1) >= _LOUD_SQUARE)
+    return (int(loud[0]), int(loud[-1]) + 1) if len(loud) else (0, WINDOW_MS)

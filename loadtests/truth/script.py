@@ -44,7 +44,7 @@ class LlmScript(Frozen):
     clocks: bool = False
     """Report base_ms as engine_ttft_ms to requests with X-Clocks."""
     die_after: int | None = None
-    """The server is gone after this many requests."""
+    """The next request after this many finds the server gone, and so do those under way."""
 
     def hits(self, fault: str, number: int) -> bool:
         every = getattr(self, f"{fault}_every")

@@ -107,18 +107,16 @@ def _cell(row: Row, value: float | None) -> str:
 @contextmanager
 def scripted(module: str, script: Any) -> Iterator[str]:
     """A scripted server as a process; yields its URL."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", module, "--script", script.model_dump_json()], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert server.stdout is not None
-        port = server.stdout.readline().strip()
-        if not port:
-            raise RuntimeError(f"{module} did not start")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
+    command = [sys.executable, "-m", module, "--script", script.model_dump_json()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = server.stdout.readline().strip()
+            if not port:
+                raise RuntimeError(f"{module} did not start")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
 
 
 def _llm_rows(case: LlmCase, folder: Path, tools: dict[str, Peer], say: Callable[[str], None]) -> list[Row]:

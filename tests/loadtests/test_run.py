@@ -1,0 +1,201 @@
+"""Whole runs of the real generator against scripted servers, and what ends them early."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.errors import InputError
+from configs.schema import parse
+from loadtests.journal import Journal
+from loadtests.load import LlmLoad
+from loadtests.results import gather, read_results
+from loadtests.run import NothingThere, Run, perform
+from loadtests.schedule import Schedule
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(url: str, rate_per_s: float, duration_s: float, **more: Any) -> LlmLoad:
+    arrivals = {"kind": "constant", "rate_per_s": rate_per_s, "duration_s": duration_s}
+    return parse(LlmLoad, {"url": url, "arrivals": arrivals, "prompts": {"tokens": {"mean": 5}}, **more}, "load")
+
+
+def outcomes(run: Run) -> dict[str, int]:
+    return dict(Counter(sample["outcome"] for sample in run.samples))
+
+
+def test_a_slow_server_gets_the_whole_load(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    """Everything is due within a second while each answer takes three: a closed loop could not have sent it."""
+    run = perform(load(llm_server(base_ms=3000, chunks=2), 30, 1), tmp_path / "out")
+    assert outcomes(run) == {"ok": 30}
+    assert max(sample["sent_s"] for sample in run.samples) < min(sample["first_token_s"] for sample in run.samples)
+    assert run.ended == ""
+
+
+def test_workers_share_the_load_and_pool_their_samples(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    results = gather(perform(load(llm_server(drop_every=4), 10, 3), tmp_path / "out", workers=2))
+    assert Counter(sample["worker"] for sample in results.run.samples) == {0: 15, 1: 15}
+    assert [sample["due_s"] for sample in results.run.samples] == pytest.approx([i / 10 for i in range(30)])
+    # 7 of the server's 30 requests are numbers that 4 divides
+    assert outcomes(results.run) == {"ok": 23, "dropped": 7}
+    assert results.metrics["failure"].values.sum() == 7
+
+
+def test_conversations_take_their_history_along(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    run = perform(load(llm_server(base_ms=5, chunk_ms=1), 4, 1, turns=3, think_s={"mean": 0.1}), tmp_path / "out")
+    assert outcomes(run) == {"ok": 12}
+    turns = [sample for sample in run.samples if sample["conversation"] == 0]
+    assert [sample["turn"] for sample in turns] == [0, 1, 2]
+    assert turns[1]["due_s"] == pytest.approx(turns[0]["ended_s"] + 0.1)
+
+
+def test_samples_come_back_from_parquet(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    written = gather(perform(load(llm_server(error_every=3, clocks=True), 10, 2), tmp_path / "out"))
+    found = read_results(tmp_path / "out")
+    assert found.llm_samples == written.llm_samples
+    assert found.document() == written.document()
+    assert not list((tmp_path / "out").glob("*.jsonl")) or [p.name for p in (tmp_path / "out").glob("*.jsonl")] == [
+        "plans.jsonl"
+    ]
+
+
+def test_a_server_that_dies_ends_the_run_and_its_samples_stay(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    run = perform(load(llm_server(base_ms=10, die_after=10), 10, 60, give_up_after_s=2), tmp_path / "out")
+    assert run.ended.startswith("nothing could be reached for 2 s")
+    found = outcomes(run)
+    assert found["ok"] >= 6 and found["ok"] + found["dropped"] == 10
+    assert set(found) == {"ok", "dropped", "refused"}
+    assert 15 <= len(run.samples) < 100
+    assert gather(run).void == [f"the run ended early: {run.ended}"]
+
+
+def test_a_server_that_is_down_from_the_start(tmp_path: Path) -> None:
+    with pytest.raises(NothingThere, match="nothing answers at"):
+        perform(load("http://127.0.0.1:9", 10, 1), tmp_path / "out")
+
+
+def test_a_queue_that_only_grows_ends_the_run(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    run = perform(load(llm_server(base_ms=120_000), 3, 120, timeout_s=300), tmp_path / "out", stop_when_growing=True)
+    assert run.ended == "the queue only grows"
+    assert set(outcomes(run)) == {"interrupted"}
+
+
+def test_a_folder_that_holds_something_is_left_alone(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(InputError, match="not empty"):
+        perform(load(llm_server(), 1, 1), tmp_path)
+
+
+def test_keys_are_sent_and_left_nowhere(
+    llm_server: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = [{"name": "a", "key_env": "A_TENANTS_KEY"}]
+    asked = load(llm_server(base_ms=1, chunk_ms=1), 5, 1, tenants=tenants)
+    with pytest.raises(InputError, match="A_TENANTS_KEY"):
+        perform(asked, tmp_path / "unset")
+    monkeypatch.setenv("A_TENANTS_KEY", "sk-very-secret")
+    gather(perform(asked, tmp_path / "out"))
+    assert not any(b"sk-very-secret" in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+
+
+def test_a_full_disk_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "samples-0.jsonl").symlink_to("/dev/full")
+    schedule = Schedule([], Journal(tmp_path, 0), 10)
+    schedule.record({"detail": ""}, "ok")
+    assert schedule.ended_because.startswith("the samples could not be written: No space left")
+
+
+def test_a_full_disk_at_the_end_keeps_the_journals(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    run = perform(load(llm_server(base_ms=1), 5, 1), tmp_path / "out")
+    (tmp_path / "out" / "samples.parquet").symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"No space left.*samples-\*\.jsonl"):
+        gather(run)
+    assert len((tmp_path / "out" / "samples-0.jsonl").read_text().splitlines()) == 5
+
+
+def test_a_journal_cut_short_gives_what_is_whole(tmp_path: Path) -> None:
+    from loadtests import journal
+
+    (tmp_path / "samples-0.jsonl").write_text('{"due_s": 1}\n{"due_s": 2}\n{"due')
+    assert list(journal.read(tmp_path)) == [{"due_s": 1}, {"due_s": 2}]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from cli.main import main; main()", "loadtest", *arguments]
+
+
+def test_ctrl_c_keeps_the_report(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    arguments = ["llm", "--url", llm_server(base_ms=50), "--out", str(tmp_path / "out"), "--json"]
+    with subprocess.Popen(
+        command(*arguments, "--set", "arrivals.rate_per_s=10", "--set", "arrivals.duration_s=600"),
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        journal = tmp_path / "out" / "samples-0.jsonl"
+        while not journal.exists() or len(journal.read_text().splitlines()) < 5:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    document = json.loads(out)
+    assert document["ended"] == "interrupted"
+    assert document["outcomes"]["ok"] >= 5
+    assert "Figures" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_generator_does_not_outlive_its_parent(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from pathlib import Path\nfrom tests.loadtests.test_run import load\nfrom loadtests.run import perform\n"
+        "perform(load(sys.argv[1], 5, 600), Path(sys.argv[2]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, llm_server(base_ms=20), str(tmp_path / "out")], cwd=ROOT
+    ) as parent:
+        journal = tmp_path / "out" / "samples-0.jsonl"
+        while not journal.exists() or not journal.read_text():
+            assert parent.poll() is None
+            time.sleep(0.1)
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while any(_alive(int(child)) for child in children):
+        assert time.monotonic() < deadline, "the generator goes on without its parent"
+        time.sleep(0.2)
+    assert children
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["chat"], 2, "No such command 'chat'"),
+        (["llm", "--url", "http://192.0.2.1"], 2, "--allow-remote"),
+        (["llm", "--url", "http://127.0.0.1:9"], 2, "nothing answers at"),
+        (["llm", "nowhere.yaml"], 2, "nowhere.yaml"),
+        (["llm", "--set", "arrivals.rate_per_s=0"], 2, "schedule is empty"),
+        (["llm", "--gate", "configs/gates/voice.yaml"], 2, "no such metric"),
+        (["truth", "--case", "none"], 2, "no such case"),
+        (["truth", "--peer", "none"], 2, "no such tool"),
+        (["sweep", "llm", "--set", "arrivals={kind: trace, path: x}"], 2, "a sweep needs rate_per_s"),
+        (["compare", "nowhere", "nowhere"], 2, "holds no finished run"),
+    ],
+)
+def test_bad_input_is_told_and_leaves_stdout_alone(arguments: list[str], code: int, said: str) -> None:
+    done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
