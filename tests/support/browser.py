@@ -49,6 +49,9 @@ def browser(*flags: str) -> Iterator[Any]:
         try:
             yield chromium
         finally:
+            # Leaving a page hangs up: the next test finds the line free.
+            for page in [page for context in chromium.contexts for page in context.pages]:
+                page.goto("about:blank")
             chromium.close()
 
 
@@ -64,8 +67,6 @@ def page_of(url: str, *flags: str, width: int = 1280, height: int = 800) -> Iter
         page.goto(url)
         page.wait_for_selector('[data-line="total"]')
         yield page
-        # Leaving the page hangs up: the next test finds the line free.
-        page.goto("about:blank")
     assert not errors
 
 

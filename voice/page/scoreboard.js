@@ -1,6 +1,6 @@
 // The call's turns: each measured, one shown as a waterfall, all of them as p50 and p95.
 
-import { allLines, doubt, quantile, response } from "./turns.js";
+import { allLines, doubt, quantile, response, whole } from "./turns.js";
 import { drawWaterfall, milliseconds } from "./waterfall.js";
 
 const LONGEST_WAIT_WINDOWS = 300;
@@ -43,7 +43,8 @@ export class Scoreboard {
       return;
     }
     const linesMs = allLines(lines_ms, heard.responseMs);
-    this.turns.push({ turn, responseMs: heard.responseMs, linesMs, doubt: doubt(linesMs.network, roundTripMs) });
+    const shownMs = whole(linesMs, heard.responseMs);
+    this.turns.push({ turn, responseMs: heard.responseMs, linesMs, doubt: doubt(shownMs.network, roundTripMs) });
     this.onTimed(turn, `${milliseconds(heard.responseMs)} ms`);
     this.select(turn);
   }

@@ -5,6 +5,7 @@ export class Transcript {
   constructor(log, interim, empty, scroll, onTurn) {
     Object.assign(this, { log, interim, empty, scroll, onTurn });
     this.clear();
+    new ResizeObserver(() => this.show()).observe(scroll);
   }
 
   clear() {
@@ -20,7 +21,8 @@ export class Transcript {
   hearing(text) {
     this.interim.textContent = text;
     this.interim.hidden = !text;
-    if (text) this.show();
+    if (text) this.empty.hidden = true;
+    this.show();
   }
 
   // The caller's words, for good. Words that go on a turn which was cut short replace it.
@@ -107,7 +109,6 @@ export class Transcript {
   }
 
   show() {
-    this.empty.hidden = true;
     this.scroll.scrollTop = this.scroll.scrollHeight;
   }
 }

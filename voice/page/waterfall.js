@@ -29,6 +29,7 @@ export function drawWaterfall(root, turn, allocationMs, responseMs) {
     planned += allocationMs[line];
   }
   list.append(totalRow(shown ? Math.round(turn.responseMs) : null, responseMs, end));
+  root.style.setProperty("--goal", `${(responseMs / end) * 100}%`);
   root.replaceChildren(axis(end, responseMs), list);
 }
 

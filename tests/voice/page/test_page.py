@@ -23,7 +23,9 @@ Until = Callable[[Callable[[], bool]], None]
 
 IDLE = "document.getElementById('call-label').textContent === 'Talk'"
 LIVE = "document.getElementById('call-label').textContent === 'Hang up'"
-LISTENING = "document.getElementById('status').textContent === 'Listening'"
+# The fake microphone's beeps may pass for a voice.
+TALKING = """['Listening', 'Hearing you…', 'Thinking…', 'Speaking']
+    .includes(document.getElementById('status').textContent)"""
 # 0.4 s of a tone at -15 dBFS have an energy of 0.012; silence has none.
 AUDIBLE_ENERGY = 0.004
 
@@ -55,26 +57,25 @@ def test_hanging_up_and_closing_the_tab_free_the_place(fake_url: str, until: Unt
         for page in (first, second):
             page.goto(fake_url)
         first.click("#call-button")
-        wait_for(first, LISTENING)
+        wait_for(first, TALKING)
 
         second.click("#call-button")
         wait_for(second, "!document.getElementById('alert').hidden")
         assert "busy" in text(second, "#alert")
         assert text(second, "#call-label") == "Talk"
-        assert text(first, "#status") == "Listening"
+        assert first.evaluate(TALKING)
 
         first.click("#call-button")
         wait_for(first, IDLE)
 
         def talks(page: Any) -> bool:
             page.click("#call-button")
-            wait_for(page, f"{LISTENING} || !document.getElementById('alert').hidden")
-            return text(page, "#status") == "Listening"
+            wait_for(page, f"{TALKING} || !document.getElementById('alert').hidden")
+            return bool(page.evaluate(TALKING))
 
         until(lambda: talks(second))
         second.close()
         until(lambda: talks(first))
-        first.goto("about:blank")
 
 
 def test_a_refused_microphone_is_said_and_typing_still_works(fake_url: str) -> None:
@@ -101,7 +102,7 @@ def test_mute_sends_silence_and_unmute_sound_again(fake_url: str) -> None:
     with page_of(fake_url, *FAKE_MICROPHONE) as page:
         assert page.is_disabled("#mute")
         page.click("#call-button")
-        wait_for(page, LISTENING)
+        wait_for(page, TALKING)
 
         def energy_of_two_seconds() -> float:
             before = sent_energy(page)
@@ -111,7 +112,7 @@ def test_mute_sends_silence_and_unmute_sound_again(fake_url: str) -> None:
         aloud = energy_of_two_seconds()
         page.click("#mute")
         assert page.get_attribute("#mute", "aria-pressed") == "true"
-        assert text(page, "#status") == "Muted"
+        wait_for(page, "document.getElementById('status').textContent === 'Muted'")
         page.wait_for_timeout(200)
         assert energy_of_two_seconds() < aloud / 100
         page.click("#mute")
@@ -135,7 +136,7 @@ def test_a_call_without_a_microphone_can_take_one(fake_url: str) -> None:
 def test_a_server_that_is_gone_is_said_before_a_call_and_in_one(mortal: Any) -> None:
     with page_of(mortal.url, *FAKE_MICROPHONE) as page:
         page.click("#call-button")
-        wait_for(page, LISTENING)
+        wait_for(page, TALKING)
         mortal.kill()
         wait_for(page, IDLE)
         assert "connection to the server was lost" in text(page, "#alert")
@@ -146,7 +147,7 @@ def test_a_server_that_is_gone_is_said_before_a_call_and_in_one(mortal: Any) -> 
 
         mortal.start()
         page.click("#call-button")
-        wait_for(page, LISTENING)
+        wait_for(page, TALKING)
         assert text(page, "#alert") == ""
 
 
@@ -160,7 +161,7 @@ def test_the_keyboard_is_enough(fake_url: str) -> None:
         assert names == ["scroll", "call-button", "text", "Send"]
         page.focus("#call-button")
         page.keyboard.press("Enter")
-        wait_for(page, LISTENING)
+        wait_for(page, TALKING)
         assert page.evaluate("document.activeElement.id") == "call-button"
         page.keyboard.press("Space")
         wait_for(page, IDLE)
