@@ -1,7 +1,6 @@
 """`firstclause loadtest`: open-loop load on the voice application or an LLM server, judged by gates."""
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,8 +42,6 @@ def loadtest() -> None:
 
     Exit codes: 0 done or held, 1 the gate failed, 2 inconclusive or bad input, 130 interrupted (the report so far).
     """
-    # pipecat says hello as it is imported
-    os.environ.setdefault("LOGURU_LEVEL", "WARNING")
 
 
 @loadtest.command()

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 a check or gate failed, 2 bad input or inconclusive, 3 not
 """
 
 import importlib
+import os
 import sys
 
 import click
@@ -19,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),
     "models": ("cli.models:models", "list, prepare or prune the models"),
     "doctor": ("cli.doctor:doctor", "what is missing on this machine, and what to do"),
+    "loadtest": ("cli.loadtest:loadtest", "load tests on an open schedule, judged by gates"),
     "plan": ("cli.plan:plan", "the arithmetic: fleets, prices, headroom, calls a replica and twelve more topics"),
 }
 
@@ -49,6 +51,7 @@ def firstclause() -> None:
 
 
 def main() -> None:
+    os.environ.setdefault("LOGURU_LEVEL", "WARNING")  # pipecat's chatter is for servers' logs
     try:
         code = firstclause(standalone_mode=False)
     except click.exceptions.Abort:
