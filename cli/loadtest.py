@@ -188,7 +188,11 @@ def _run(user: str, **options: Any) -> None:
 
 
 def _document(results: "Results", judgement: "Judgement | None") -> dict[str, Any]:
+    from loadtests.voice_summary import summary
+
     document = results.document() | {"report": str(results.run.folder / "report.html")}
+    if results.run.load.user == "voice":
+        document["voice"] = summary(results)
     if judgement:
         document["gate"] = {
             "verdict": judgement.verdict.name.lower(),

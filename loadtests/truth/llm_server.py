@@ -30,6 +30,7 @@ class Server:
     def __init__(self, script: LlmScript) -> None:
         self._script = script
         self._requests = 0
+        self._slots = asyncio.Semaphore(script.slots or 2**31)
         self._begun: float | None = None
 
     async def serve(self) -> None:
@@ -45,7 +46,8 @@ class Server:
             if request is not None:
                 path, headers, body = request
                 if path.endswith("/completions"):
-                    await self._answer(writer, path, headers, body)
+                    async with self._slots:
+                        await self._answer(writer, path, headers, body)
                 else:
                     _respond(writer, 200, json.dumps({"object": "list", "data": [{"id": MODEL, "object": "model"}]}))
             await writer.drain()

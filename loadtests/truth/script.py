@@ -39,6 +39,8 @@ class LlmScript(Frozen):
     """The stream ends well, but for [DONE]."""
     empty_every: Every = None
     """[DONE] without content."""
+    slots: int | None = None
+    """So many are answered at a time; the others wait their turn."""
     odd_pieces: bool = False
     """Events are cut at every seventh byte, with CRLF, comments and characters of several bytes."""
     clocks: bool = False

@@ -18,6 +18,7 @@ from loadtests.sample import LlmSample
 from loadtests.sweep import Knee, Trial
 from loadtests.sweep_runs import sweep_report
 from loadtests.voice_analysis import TurnSample
+from loadtests.voice_summary import summary
 from tests.support.browser import browser
 
 MACHINE = {"processor": "a <fast> one", "commit": "abc123"}
@@ -78,6 +79,14 @@ def test_the_gates_failing_line_stands_in_the_report() -> None:
     page = pages()["llm"]
     assert "Gate: <strong>fail</strong>" in page
     assert "fail: failure share = 0.1 (≤ 0.01; 40 samples)" in page
+
+
+def test_the_summary_of_a_voice_run() -> None:
+    """Twelve turns of 250 to 261 ms; the twelve tts lines are 20 to 31 ms."""
+    found = summary(voice_results())
+    assert found["response_ms"] == {"p50": 255.5, "p95": pytest.approx(260.45), "max": 261}
+    assert found["lines_ms"]["tts"] == {"p50": 25.5, "p95": pytest.approx(30.45)}
+    assert (found["turns"], found["cut_off"], found["unanswered"], found["wer_reply"]) == (12, 0, 0, None)
 
 
 def test_names_from_outside_are_escaped() -> None:

@@ -88,6 +88,22 @@ def test_a_queue_that_only_grows_ends_the_run(llm_server: Callable[..., str], tm
     assert set(outcomes(run)) == {"interrupted"}
 
 
+def test_a_sweep_finds_a_known_knee(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    """Four at a time, 0.4 s each: ten a second. 5 and 10 hold, 20 does not."""
+    url = llm_server(base_ms=200, chunks=11, chunk_ms=20, slots=4)
+    done = subprocess.run(
+        command(
+            "sweep", "llm", "--url", url, "--set", "arrivals={kind: constant, rate_per_s: 5, duration_s: 4}",
+            "--set", "turns=1", "--set", "slo={due_ttft_ms: 500}", "--tolerance", "1", "--out", str(tmp_path), "--json",
+        ),
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["holds_per_s"], found["fails_per_s"]) == (10, 20)
+    assert "Latency against load" in (tmp_path / "report.html").read_text()
+
+
 def test_a_folder_that_holds_something_is_left_alone(llm_server: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     with pytest.raises(InputError, match="not empty"):

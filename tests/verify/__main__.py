@@ -6,6 +6,7 @@ A part is a module here with `verify(say) -> Part`. Exit 1 where a floor is not 
 """
 
 import importlib
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in parts():
         sys.exit(f"usage: python -m tests.verify PART, PART one of: {', '.join(parts())}")
     name = sys.argv[1]
+    os.environ.setdefault("LOGURU_LEVEL", "WARNING")
     ran_on = machine()
     part: Part = importlib.import_module(f"tests.verify.{name}").verify(lambda line: print(line, file=sys.stderr))
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""

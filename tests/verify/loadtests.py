@@ -1,23 +1,28 @@
-"""The load tests' long checks: the truth table beside other tools, and how many calls one process holds in real time."""
+"""The load tests' long checks: the truth table beside other tools, a known knee, and fifty calls in real time."""
 
 import resource
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import soundfile
 
 from configs.schema import parse
-from loadtests.load import VoiceLoad
+from loadtests.load import LlmLoad, VoiceLoad
 from loadtests.metrics import late_frame_share
 from loadtests.run import perform as perform_run
+from loadtests.sweep import Knee
+from loadtests.sweep_runs import perform_sweep
 from loadtests.truth.peers import PEERS
+from loadtests.truth.script import LlmScript
 from loadtests.truth.table import CLIP_RATE, check, markdown, perform, scripted, tones
 from loadtests.truth.voice_script import VoiceScript
 from tests.verify.section import Part
 
 CALLS = 50
 LATE_SHARE = 0.01
+SLOTS, KNEE_PER_S, KNEE_WITHIN = 4, 10.0, 0.05
 Say = Callable[[str], None]
 
 
@@ -28,6 +33,11 @@ def verify(say: Say) -> Part:
     late, frames, cpu_s, wall_s = fifty_calls()
     if late >= LATE_SHARE:
         short.append(f"{late:.2%} of {CALLS} calls' frames were over 20 ms late, not under {LATE_SHARE:.0%}")
+    say("a known knee")
+    knee = known_knee(say)
+    low, high = knee.holds_per_s or 0.0, knee.fails_per_s or float("inf")
+    if not low * (1 - KNEE_WITHIN) <= KNEE_PER_S <= high * (1 + KNEE_WITHIN):
+        short.append(f"the sweep found {low:.4g} to {high:.4g} requests a second, not {KNEE_PER_S:g}")
     text = f"""### What is reported, against what is known
 
 `firstclause loadtest truth --peer all`. Floor: within 5 % or 5 ms of the known figure, the larger; counts exact. ✗: not
@@ -36,12 +46,31 @@ tokens and failures in its own way.
 
 {markdown(rows)}
 
+### The knee
+
+A server that answers {SLOTS} requests at a time, {SLOTS / KNEE_PER_S:g} s each, holds {KNEE_PER_S:g} a second. The
+sweep found, in {len(knee.trials)} trials: {low:.4g} a second holds, {high:.4g} does not.
+
 ### Real time
 
-{CALLS} calls in one process against a loopback echo that sends each frame back after 200 ms, {wall_s:.0f} s: {late:.3%} of
-{frames:,} frames were sent over 20 ms late (floor: under {LATE_SHARE:.0%}); {cpu_s / wall_s:.0%} of one core.
+{CALLS} calls in one process against a loopback echo that sends each frame back after 200 ms, {wall_s:.0f} s:
+{late:.3%} of {frames:,} frames were sent over 20 ms late (floor: under {LATE_SHARE:.0%}); {cpu_s / wall_s:.0%} of one
+core.
 """
     return Part(text, short)
+
+
+def known_knee(say: Say) -> Knee:
+    """`loadtest sweep llm` against a server whose capacity is known."""
+    script = LlmScript(base_ms=200, chunks=11, chunk_ms=20, slots=SLOTS)
+    data = {
+        "arrivals": {"kind": "constant", "rate_per_s": 4, "duration_s": 12},
+        "prompts": {"tokens": {"mean": 5}},
+        "slo": {"due_ttft_ms": 500},
+    }
+    with tempfile.TemporaryDirectory() as folder, scripted("loadtests.truth.llm_server", script) as url:
+        load = parse(LlmLoad, data | {"url": url}, "knee")
+        return perform_sweep(load, Path(folder), None, None, 100, 0.1, 1, say, lambda _: nullcontext(lambda line: None))
 
 
 def fifty_calls() -> tuple[float, int, float, float]:
