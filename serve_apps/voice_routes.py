@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, HTTPException, WebSocket
+from fastapi import APIRouter, FastAPI, WebSocket
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
@@ -54,7 +55,17 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
 
     @api.exception_handler(BusyError)
     async def busy(_: object, error: BusyError) -> Response:
-        return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+        return _error(503, "busy", str(error), {"Retry-After": str(RETRY_AFTER_S)})
+
+    @api.exception_handler(OfferError)
+    async def no_offer(_: object, error: OfferError) -> Response:
+        return _error(400, "invalid_request_error", str(error))
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(_: object, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _error(400, "invalid_request_error", f"{where}: {first['msg']}")
 
     @api.websocket("/voice/ws")
     async def websocket(websocket: WebSocket) -> None:
@@ -71,10 +82,7 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
     @api.post("/voice/offer")
     async def offer(offer: Offer) -> dict[str, str]:
         """A WebRTC offer with all its candidates, answered likewise: {"sdp", "type"}."""
-        try:
-            return await board.answer(offer)
-        except OfferError as error:
-            raise HTTPException(400, str(error)) from error
+        return await board.answer(offer)
 
     @api.get("/voice/settings")
     async def settings() -> dict[str, object]:
@@ -89,3 +97,8 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
         api.include_router(router)
     api.mount("/", PageFiles(directory=PAGE, html=True))
     return api
+
+
+def _error(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    """An error in OpenAI's shape."""
+    return JSONResponse({"error": {"message": message, "type": kind}}, status_code=status, headers=headers)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loadtests.wav import Clip
-from tests.support.clips import join, silence
+from tests.support.clips import at, join, silence
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 30_000
@@ -70,12 +70,13 @@ def page_of(url: str, *flags: str, width: int = 1280, height: int = 800) -> Iter
     assert not errors
 
 
-def microphone(folder: Path, *clips: Clip) -> tuple[str, ...]:
+def microphone(folder: Path, *clips: Clip, rate: int | None = None, channels: int = 1) -> tuple[str, ...]:
     """Flags for a microphone that is silent, then plays the clips once, then is silent."""
-    sound = join(silence(LEAD_S, clips[0].rate), *clips, silence(60, clips[0].rate))
+    played = join(silence(LEAD_S, clips[0].rate), *clips, silence(60, clips[0].rate))
+    sound = at(played, rate or played.rate, channels)
     path = folder / "microphone.wav"
     with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
+        file.setnchannels(channels)
         file.setsampwidth(2)
         file.setframerate(sound.rate)
         file.writeframes(sound.samples.astype("<i2").tobytes())

@@ -13,37 +13,26 @@ const transcript = new Transcript(by("log"), by("interim"), by("empty"), by("scr
 const scoreboard = new Scoreboard(by, (turn, text) => transcript.time(turn, text));
 
 let settings = null;
-let call = null; // the open call, or the one that is being made
+let call = null; // the open call, or the one that rings
+let starting = null; // while a call is being made: resolves to whether it stands
 let sound = null;
 let microphone = null;
 let ready = null; // resolves when the agent can take messages
 
 // What the caller does
 
-by("call-button").onclick = () => (call ? hangUp() : talk());
+by("call-button").onclick = () => (call ? hangUp() : start(openMicrophone));
 by("mute").onclick = toggleMicrophone;
 by("typing").onsubmit = async (event) => {
   event.preventDefault();
   const text = by("text").value.trim();
   if (!text) return;
-  if (!call && !(await begin(null))) return;
+  if ((!call || starting) && !(await start(noMicrophone))) return;
   by("text").value = "";
   await ready;
   call?.send("send-text", { content: text, options: { run_immediately: true, audio_response: true } });
 };
 addEventListener("pagehide", hangUp);
-
-async function talk() {
-  tell("");
-  status("Asking for the microphone…");
-  try {
-    const stream = await openMicrophone();
-    await begin(stream);
-  } catch (error) {
-    status("Ready");
-    tell(error.message);
-  }
-}
 
 function hangUp() {
   call?.hangUp();
@@ -70,21 +59,34 @@ async function toggleMicrophone() {
 
 // The call
 
-// Make a call, with a microphone or without. Returns whether it stands.
-async function begin(stream) {
+const noMicrophone = async () => null;
+
+// Make a call, if none is being made, with the stream that `open` gives. Resolves to whether it stands.
+function start(open) {
+  starting ??= begin(open).finally(() => { starting = null; });
+  return starting;
+}
+
+async function begin(open) {
   tell("");
   status("Connecting…");
-  microphone = stream;
+  try {
+    microphone = await open();
+  } catch (error) {
+    ended(error.message);
+    return false;
+  }
   transcript.clear();
   scoreboard.clear();
   sound = new Sound(showLevel);
   let agentReady;
   ready = new Promise((resolve) => { agentReady = resolve; });
+  let mine = null;
   try {
     await sound.start().catch(() => { throw new CallError(UNREACHABLE); });
     await loadSettings();
-    if (stream) sound.useMicrophone(stream);
-    call = new Call(stream?.getAudioTracks()[0] ?? sound.silentTrack(), settings.ice_servers, {
+    if (microphone) sound.useMicrophone(microphone);
+    mine = call = new Call(microphone?.getAudioTracks()[0] ?? sound.silentTrack(), settings.ice_servers, {
       message: (type, data) => (type === "bot-ready" ? agentReady() : take(type, data)),
       agent: async (agent) => { if (!(await sound?.playAgent(agent))) tell("The browser does not play the sound."); },
       ended: (sentence) => { agentReady(); ended(sentence); },
@@ -94,7 +96,7 @@ async function begin(stream) {
     await call.open();
   } catch (error) {
     agentReady();
-    if (!sound) return false; // hung up while it rang
+    if (mine !== call) return false; // hung up while it rang
     if (!(error instanceof CallError)) console.error(error);
     ended(error instanceof CallError ? error.message : "The call could not be made. Reload the page and try again.");
     return false;

@@ -16,6 +16,7 @@ export class Call {
   constructor(track, iceServers, on) {
     this.on = on;
     this.ended = false;
+    this.given = new AbortController(); // aborted when the call is given up
     this.connection = new RTCPeerConnection({ iceServers, bundlePolicy: "max-bundle" });
     this.sender = this.connection.addTransceiver(track, { direction: "sendrecv" }).sender;
     this.channel = this.connection.createDataChannel("messages");
@@ -46,11 +47,13 @@ export class Call {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ type, sdp }),
+      signal: this.given.signal,
     }).catch(() => { throw new CallError(UNREACHABLE); });
     const answer = await reply.json().catch(() => ({}));
-    if (reply.status === 503 && answer.detail) throw new CallError(answer.detail);
+    if (reply.status === 503 && answer.error) throw new CallError(answer.error.message);
     if (!reply.ok) throw new CallError(`The server could not take the call (${reply.status}).`);
-    if (!this.ended) await this.connection.setRemoteDescription(answer);
+    if (this.ended) throw new CallError(GONE);
+    await this.connection.setRemoteDescription(answer);
   }
 
   opened() {
@@ -59,6 +62,7 @@ export class Call {
         "The server answered, but no sound gets through to it: a firewall may be in between.")), OPEN_MS);
       this.channel.onopen = () => { clearTimeout(late); resolve(); };
       this.channel.onclose = () => { clearTimeout(late); reject(new CallError(GONE)); };
+      this.given.signal.onabort = this.channel.onclose;
     });
   }
 
@@ -102,6 +106,7 @@ export class Call {
 
   close() {
     this.ended = true;
+    this.given.abort();
     clearTimeout(this.patience);
     this.channel.onopen = this.channel.onclose = this.connection.onconnectionstatechange = null;
     this.connection.close();

@@ -3,7 +3,7 @@
 import { allLines, doubt, quantile, response, whole } from "./turns.js";
 import { drawWaterfall, milliseconds } from "./waterfall.js";
 
-const LONGEST_WAIT_WINDOWS = 300;
+const LONGEST_WAIT_WINDOWS = 1000;
 
 export class Scoreboard {
   // `by(id)` gives an element; `onTimed(turn, text)` is called when a turn was measured.
@@ -23,6 +23,7 @@ export class Scoreboard {
   clear() {
     this.turns = [];
     this.unheard = 0;
+    this.audible = -1; // where the last timed reply began
     this.shown = null;
     this.draw();
   }
@@ -32,16 +33,17 @@ export class Scoreboard {
     const at = sound.window;
     const turns = this.turns;
     const [heard, roundTripMs] = await Promise.all([
-      sound.find((caller, agent) => response(caller, agent, at), LONGEST_WAIT_WINDOWS),
+      sound.find((caller, agent) => response(caller, agent, at, this.audible), LONGEST_WAIT_WINDOWS),
       call.roundTripMs(),
     ]);
     if (turns !== this.turns) return; // another call has begun
     this.allocationMs = allocation_ms;
-    if (!heard || heard.responseMs === null) {
+    if (!heard) {
       this.unheard++;
       this.draw();
       return;
     }
+    this.audible = heard.audible;
     const linesMs = allLines(lines_ms, heard.responseMs);
     const shownMs = whole(linesMs, heard.responseMs);
     this.turns.push({ turn, responseMs: heard.responseMs, linesMs, doubt: doubt(shownMs.network, roundTripMs) });

@@ -2,22 +2,24 @@
 
 export const LINES = ["network", "endpoint", "asr", "llm_first_token", "clause", "tts"];
 const WINDOW_MS = 10;
-// The reply's sound may have come before the message that tells of it.
-const EARLY_WINDOWS = 30;
-const QUIET_WINDOWS = 5;
+// The message that tells of a reply may come so much later than its sound.
+const LATE_WINDOWS = 100;
+// Less silence than this lies within a reply, not before it: the caller has spoken and has been waited for.
+const QUIET_WINDOWS = 20;
 const NETWORK_SLACK_MS = 100;
 
-// response_ms of the turn that was told of at window `at`; null while no sound has answered it.
-// `caller` and `agent` are the numbers of their loud windows, ascending. The turn ended with the caller's last loud
-// window before the reply's first. `{responseMs: null}` where the caller was not heard here at all.
-export function response(caller, agent, at) {
+// The turn that was told of at window `at`: {audible: the first loud window of its reply, responseMs}; null while no
+// sound has answered it. `caller` and `agent` are the numbers of their loud windows, ascending; `after` is where the
+// reply before began. The turn ended with the caller's last loud window before the reply's first.
+export function response(caller, agent, at, after) {
   const audible = agent.find((window, index) => {
     const before = index ? agent[index - 1] : -Infinity;
-    return window >= at - EARLY_WINDOWS && window - before > QUIET_WINDOWS;
+    return window > after && window >= at - LATE_WINDOWS && window - before > QUIET_WINDOWS
+      && caller.some((spoken) => spoken > after && spoken < window);
   });
   if (audible === undefined) return null;
   const last = caller.findLast((window) => window < audible);
-  return { responseMs: last === undefined ? null : (audible - last - 1) * WINDOW_MS };
+  return { audible, responseMs: (audible - last - 1) * WINDOW_MS };
 }
 
 // The budget's lines: `network` is what the server's lines leave of the response.

@@ -78,6 +78,26 @@ def test_hanging_up_and_closing_the_tab_free_the_place(fake_url: str, until: Unt
         until(lambda: talks(first))
 
 
+def test_hanging_up_while_it_rings_and_pressing_twice_make_no_second_call(fake_url: str) -> None:
+    with page_of(fake_url, *FAKE_MICROPHONE) as page:
+        page.evaluate("document.getElementById('call-button').click()")
+        page.evaluate("document.getElementById('call-button').click()")
+        page.fill("#text", "Hello?")
+        page.press("#text", "Enter")
+        page.wait_for_selector(".log .entry.caller")
+        assert page.locator(".log .entry.caller").count() == 1
+        assert text(page, "#mute") == "Mute"  # the call that was begun with the microphone
+        page.click("#call-button")
+        wait_for(page, IDLE)
+
+        page.click("#call-button")
+        wait_for(page, f"{LIVE}")
+        page.click("#call-button")
+        wait_for(page, IDLE)
+        assert text(page, "#alert") == ""
+        assert text(page, "#status") == "Ready"
+
+
 def test_a_refused_microphone_is_said_and_typing_still_works(fake_url: str) -> None:
     with page_of(fake_url, "--use-fake-device-for-media-stream", "--deny-permission-prompts") as page:
         page.click("#call-button")

@@ -27,6 +27,17 @@ def test_a_spoken_question_is_shown_answered_and_timed(
         check_layout(page)
 
 
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2)])
+def test_any_microphones_rate_and_channels_will_do(
+    voice_url: str, llm: ScriptedLlm, say: Callable[[str], Clip], tmp_path: Path, rate: int, channels: int
+) -> None:
+    llm.reply = REPLY
+    question = say("What is the capital of France?")
+    with page_of(voice_url, *microphone(tmp_path, question, rate=rate, channels=channels)) as page:
+        press_talk(page)
+        assert check_answered(page, "capital of france") == REPLY
+
+
 def test_speaking_interrupts_and_what_was_heard_stays(
     voice_url: str, llm: ScriptedLlm, say: Callable[[str], Clip], tmp_path: Path
 ) -> None:

@@ -26,35 +26,41 @@ def call(page: Any, function: str, *arguments: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("caller", "agent", "told_at", "response_ms"),
+    ("caller", "agent", "told_at", "after", "response_ms"),
     [
         # The caller's last loud window is 109, so the turn ends at 1,100 ms; the reply sounds from 1,500 ms on.
-        ([100, 105, 109], [150, 151, 152], 148, 400),
-        # The message may come after the sound.
-        ([100, 109], [150, 151], 170, 400),
+        ([100, 105, 109], [150, 151, 152], 148, -1, 400),
+        # The message may come after the sound, and after a pause between its words.
+        ([100, 109], [150, 151, 165, 166], 170, -1, 400),
         # What the caller says over the reply belongs to the next turn.
-        ([100, 109, 160, 161], [150, 151], 148, 400),
-        # An earlier reply, cut short, is not this one's sound.
-        ([100, 109], [20, 21, 22, 150, 151], 148, 400),
-        # Nor is the end of one that still sounded a moment before.
-        ([100, 109], [*range(90, 122), 150, 151], 148, 400),
+        ([100, 109, 160, 161], [150, 151], 148, -1, 400),
+        # The reply before began at 60 and was cut short: it is not this one's sound.
+        ([40, 50, 100, 109], [60, 61, 62, 150, 151], 148, 60, 400),
+        # Nor is a greeting that nobody's words came before.
+        ([100, 109], [*range(90, 122), 150, 151], 148, -1, 400),
         # The caller's sound ends in the very window before the reply's.
-        ([149], [150], 148, 0),
+        ([149], [150], 148, -1, 0),
     ],
 )
 def test_response_is_from_the_last_loud_window_to_the_first(
-    page: Any, caller: list[int], agent: list[int], told_at: int, response_ms: float
+    page: Any, caller: list[int], agent: list[int], told_at: int, after: int, response_ms: float
 ) -> None:
-    assert call(page, "response", caller, agent, told_at) == {"responseMs": response_ms}
+    measured = call(page, "response", caller, agent, told_at, after)
+    assert measured == {"audible": 150, "responseMs": response_ms}
 
 
-def test_no_sound_yet_is_no_response(page: Any) -> None:
-    assert call(page, "response", [100], [], 110) is None
-    assert call(page, "response", [100], [20, 21], 110) is None
-
-
-def test_a_caller_who_was_not_heard_here_gives_no_response(page: Any) -> None:
-    assert call(page, "response", [], [150], 148) == {"responseMs": None}
+@pytest.mark.parametrize(
+    ("caller", "agent"),
+    [
+        ([100], []),
+        # The last reply's sound, before the caller spoke.
+        ([100], [20, 21]),
+        # A caller whom this microphone did not hear.
+        ([], [150]),
+    ],
+)
+def test_no_sound_of_one_of_them_is_no_response(page: Any, caller: list[int], agent: list[int]) -> None:
+    assert call(page, "response", caller, agent, 148, -1) is None
 
 
 SERVER = {"endpoint": 190.4, "asr": 12.3, "llm_first_token": 40.2, "clause": 20.3, "tts": 51.4}  # 314.6
