@@ -53,12 +53,13 @@ def engine_environment(config: LlmConfig) -> dict[str, str]:
 
 def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
     """Ray Serve LLM's configuration of the model whose files are at `model`."""
+    from ray.llm._internal.serve.core.configs.accelerators import CPUConfig, GPUConfig
     from ray.serve.llm import LLMConfig
 
     return LLMConfig(
         model_loading_config={"model_id": config.model, "model_source": str(model)},
         engine_kwargs=engine_arguments(config),
-        accelerator_config={"kind": "cpu"} if config.device == "cpu" else {"kind": "gpu"},
+        accelerator_config=CPUConfig(kind="cpu") if config.device == "cpu" else GPUConfig(kind="gpu"),
         deployment_config={
             "num_replicas": config.replicas,
             # Waiting is the engine's: it orders by priority. Far more than it runs is an error upstream.
@@ -91,7 +92,7 @@ def build(config: LlmConfig, model: Path) -> "Application":
     }
     options = OpenAiIngress.get_deployment_options([ray_config]) | {"autoscaling_config": None, "num_replicas": 1}
     ingress = serve.deployment(make_fastapi_ingress(OpenAiIngress, endpoint_map=endpoints), **options)
-    application: Application = ingress.bind(
+    application: Application = ingress.bind(  # type: ignore[attr-defined]
         llm_deployments={config.model: build_llm_deployment(ray_config)},
         model_cards={config.model: to_model_metadata(config.model, ray_config)},
     )

@@ -19,7 +19,7 @@ QUIET = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "1",
+    "LOGURU_LEVEL": "INFO",  # pipecat's debug lines hold what callers say
 }
 """Set before Ray is imported: all models are local, so that nothing needs to call out."""
 
@@ -83,5 +83,5 @@ def stop() -> None:
     from ray import serve
 
     if ray.is_initialized():
-        serve.shutdown()
+        serve.shutdown()  # type: ignore[no-untyped-call]
         ray.shutdown()

@@ -100,7 +100,7 @@ class Agent(FrameProcessor):
     async def cleanup(self) -> None:
         """End every task and engine request of the call."""
         await self._close()
-        await super().cleanup()
+        await super().cleanup()  # type: ignore[no-untyped-call]
 
     # What the caller does
 

@@ -10,7 +10,6 @@ import asyncio
 import heapq
 import itertools
 import threading
-import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -27,17 +26,14 @@ FRAMES_PER_S = 100
 """Mel frames."""
 WHISPER_WINDOW_S = 30
 
-MARGIN_FRAMES = 100
+MARGIN_FRAMES = 200
 """Silence behind the clip in the window: without it the last words are repeated or lost."""
-LEAST_FRAMES = 300
+LEAST_FRAMES = 500
 WINDOW_STEP_FRAMES = 100
 
 NO_SPEECH_PROBABILITY = 0.6
 LEAST_LOGPROB = -1.0
 """Whisper's own thresholds: both are passed only by sound that is no speech."""
-MOST_COMPRESSION = 2.4
-"""Text that compresses better than this repeats itself: Whisper's sign of an invention."""
-
 Audio = npt.NDArray[np.float32]
 
 
@@ -65,7 +61,9 @@ class Recognizer:
             num_workers=1, local_files_only=True,
         )  # fmt: skip
         tokenizer = self._model.hf_tokenizer
-        names = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
+        # With timestamps on: they tell the model where the clip ends in a short window. Without them it fills the
+        # window, and repeats 'Yes.' seven times (word error rate on 72 short clips 31 % without, 3 % with).
+        names = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>")
         self._prompt = [_token_id(tokenizer, name) for name in names]
         self._end = _token_id(tokenizer, "<|endoftext|>")
         self._tokenizer = tokenizer
@@ -153,7 +151,5 @@ def _invented(text: str, logprob: float, no_speech: float) -> bool:
         return True
     if not any(character.isalnum() for character in text):
         return True
-    if text.startswith(("[", "(")) and text.endswith(("]", ")")):
-        return True  # '[BLANK_AUDIO]', '(coughs)': a caption of a sound
-    encoded = text.encode()
-    return len(encoded) > 60 and len(encoded) / len(zlib.compress(encoded)) > MOST_COMPRESSION
+    # '[BLANK_AUDIO]', '(coughs)': a caption of a sound
+    return text.startswith(("[", "(")) and text.endswith(("]", ")"))

@@ -55,7 +55,7 @@ async def run_call(
             greeted = True
             await agent.greet()
 
-    @transport.event_handler("on_client_disconnected")
+    @transport.event_handler("on_client_disconnected")  # type: ignore[untyped-decorator]
     async def on_client_disconnected(*_: object) -> None:
         await worker.cancel()
 

@@ -61,7 +61,7 @@ class Hearing(FrameProcessor):
     async def cleanup(self) -> None:
         """Stop what runs for this caller."""
         await self._cancel_all()
-        await super().cleanup()
+        await super().cleanup()  # type: ignore[no-untyped-call]
 
     async def _hear(self, frame: InputAudioRawFrame) -> None:
         samples = self._resampler.mono(frame.audio, frame.sample_rate, frame.num_channels)
@@ -112,7 +112,7 @@ class Hearing(FrameProcessor):
             return ""
 
     def _withdraw(self) -> None:
-        """The caller went on. A long segment that is transcribed stands; else its audio is heard again with the rest."""
+        """The caller went on. A long segment that is transcribed stands; else it is heard again with the rest."""
         self._cancel(self._verdict)
         transcript, end_ms = self._transcript, self._guessed_ms
         if transcript is None:

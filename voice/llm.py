@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import httpx
-import openai
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, AsyncStream, Timeout
+from openai.types.chat import ChatCompletionChunk
 
 from voice.history import Message
 
@@ -41,16 +40,17 @@ class OpenAiChat:
             base_url=base_url,
             api_key=api_key,
             max_retries=0,
-            timeout=httpx.Timeout(first_token_timeout_s, connect=2.0),
+            timeout=Timeout(first_token_timeout_s, connect=2.0),
         )
         self._model, self._max_tokens, self._temperature = model, max_tokens, temperature
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
         try:
-            stream = await self._client.chat.completions.create(
+            # type: Message has the role and content that each of the client's message types has
+            stream: AsyncStream[ChatCompletionChunk] = await self._client.chat.completions.create(  # type: ignore[assignment]
                 model=self._model,
-                messages=messages,  # type: ignore[arg-type]  # Message is the role and content that each kind has
+                messages=messages,  # type: ignore[arg-type]
                 max_tokens=self._max_tokens,
                 temperature=self._temperature,
                 stream=True,
@@ -62,7 +62,7 @@ class OpenAiChat:
                         text = choice.delta.content or ""
                         if text or choice.finish_reason == "length":
                             yield Piece(text, cut=choice.finish_reason == "length")
-        except (openai.OpenAIError, httpx.HTTPError) as error:
+        except Exception as error:  # whatever the transport under the client raises, the answer broke off
             raise LlmError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ class VoiceActivity:
 
     def __init__(self) -> None:
         with resources.path("pipecat.audio.vad.data", "silero_vad.onnx") as path:
-            self._model = SileroOnnxModel(str(path))
+            self._model = SileroOnnxModel(str(path))  # type: ignore[no-untyped-call]
 
     def probability(self, frame: npt.NDArray[np.int16]) -> float:
         """Probability of a voice in 512 samples at 16 kHz."""

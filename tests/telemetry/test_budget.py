@@ -37,7 +37,9 @@ def test_a_stage_that_takes_100_ms_longer_is_found_in_its_line(stage: str, line:
     later = STAGES[STAGES.index(stage) :]
     delayed = dataclasses.replace(TOO_SLOW, **{name: getattr(TOO_SLOW, name) + 0.1 for name in later})
     before, after = server_lines_ms(TOO_SLOW), server_lines_ms(delayed)
-    assert {name: round(after[name] - before[name]) for name in before if round(after[name] - before[name])} == {line: 100}
+    assert {name: round(after[name] - before[name]) for name in before if round(after[name] - before[name])} == {
+        line: 100
+    }
 
 
 @pytest.mark.parametrize("events", [SPECULATED_IN_TIME, TOO_SLOW])

@@ -31,7 +31,9 @@ def test_split_all(text: str, clauses: list[str]) -> None:
 
 
 def test_nothing_is_lost_while_streaming() -> None:
-    text = "Well, Dr. Smith paid 3.14 dollars at 6 p.m. on Jan 1, 1980. Then he (quietly, slowly) left example.com. Yes."
+    text = (
+        "Well, Dr. Smith paid 3.14 dollars at 6 p.m. on Jan 1, 1980. Then he (quietly, slowly) left example.com. Yes."
+    )
     for size in (1, 2, 3, 7):
         buffer, clauses = "", []
         for start in range(0, len(text), size):

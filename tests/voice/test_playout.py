@@ -81,7 +81,7 @@ async def test_a_pause_holds_the_rest_back_and_nothing_is_repeated_or_lost() -> 
 async def test_an_interrupted_clause_counts_by_its_words_heard() -> None:
     listener = Listener()
     playing = asyncio.create_task(listener.playout.play(script(("one two three four", sound(400)))))
-    while len(listener.heard) < 200:
+    while len(listener.heard) < 200:  # noqa: ASYNC110 - what is waited for is a count
         await asyncio.sleep(0.005)
     listener.playout.pause()
     playing.cancel()

@@ -1,4 +1,4 @@
-"""The voice of a replica: starts the Piper process, multiplexes the calls' utterances over it, starts it anew if it dies."""
+"""The voice of a replica: one Piper process, all calls' utterances over it, started anew if it dies."""
 
 import asyncio
 import itertools

@@ -1,0 +1,88 @@
+"""A scripted OpenAI-compatible LLM in this process: a test sets its reply, pace and faults, and sees what was asked."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+Fault = Literal["none", "refuse", "drop"]
+
+
+@dataclass
+class ScriptedLlm:
+    """`refuse` answers 503; `drop` breaks the stream off after three words. `open` counts streams being generated."""
+
+    url: str
+    reply: str = "The answer is forty two."
+    word_s: float = 0.02
+    fault: Fault = "none"
+    asked: list[list[dict[str, str]]] = field(default_factory=list)
+    open: int = 0
+    abandoned: int = 0
+
+    def reset(self) -> None:
+        self.reply, self.word_s, self.fault = "The answer is forty two.", 0.02, "none"
+        self.asked.clear()
+        self.abandoned = 0
+
+
+def application(llm: ScriptedLlm) -> FastAPI:
+    """The server."""
+    api = FastAPI()
+
+    async def chunks() -> AsyncIterator[str]:
+        llm.open += 1
+        finished = False
+        try:
+            for index, word in enumerate(llm.reply.split(" ")):
+                if llm.fault == "drop" and index == 3:
+                    raise ConnectionAbortedError
+                await asyncio.sleep(llm.word_s)
+                yield _event({"content": word if index == 0 else f" {word}"}, None)
+            yield _event({}, "stop")
+            yield "data: [DONE]\n\n"
+            finished = True
+        finally:
+            llm.open -= 1
+            llm.abandoned += not finished
+
+    @api.post("/v1/chat/completions", response_model=None)
+    async def chat(request: Request) -> Response:
+        body: dict[str, Any] = await request.json()
+        llm.asked.append(body["messages"])
+        if llm.fault == "refuse":
+            return JSONResponse({"error": {"message": "no replica", "type": "unavailable"}}, status_code=503)
+        return StreamingResponse(chunks(), media_type="text/event-stream")
+
+    return api
+
+
+@contextmanager
+def scripted_llm() -> Iterator[ScriptedLlm]:
+    """A running one, on a free port."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    llm = ScriptedLlm(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+    server = uvicorn.Server(uvicorn.Config(application(llm), log_level="critical"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield llm
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+def _event(delta: dict[str, str], finish_reason: str | None) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [choice]}
+    return f"data: {json.dumps(chunk)}\n\n"
