@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from configs.schema import Frozen
-from planning.quantities import NonNegative, Positive
+from planning.quantities import NonNegative, Positive, round_up
 
 Reason = Literal["more", "less", "reclaim", "hold", "no metrics"]
 
@@ -110,6 +110,14 @@ def step(config: HarvestConfig, state: Harvest, online: Online | None, job: Job 
     climb = config.add * (min(config.max_climb, _needed_factor(job, now_s)) if late_s else 1.0)
     capacity = min(config.ceiling, state.capacity + climb)
     return _allowed(config, replace(state, capacity=capacity, reason="more", late_s=late_s), online)
+
+
+def lent_replicas(concurrency: float, rows_per_replica: float) -> int:
+    """On how many replicas so many rows run, packed: the others stay free, and callers find them faster.
+
+    What is lent counts as burst supply in planning.policies.scale: it is back as soon as its rows are done.
+    """
+    return round_up(concurrency / rows_per_replica)
 
 
 def _suffer(config: HarvestConfig, online: Online) -> bool:

@@ -12,7 +12,7 @@ a burst sees what the one before it added, and finds the prefix where that one w
 
 import random
 from bisect import bisect
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from itertools import chain as chain_of
@@ -153,8 +153,9 @@ class Router:
         now_s: float,
         priority: int = 0,
         max_wait_ms: float = float("inf"),
+        among: Collection[Hashable] | None = None,
     ) -> Ticket:
-        """Choose a replica and reserve on it. `output_tokens` is an estimate.
+        """Choose a replica and reserve on it. `output_tokens` is an estimate; `among` limits the choice.
 
         Raises LookupError where there is no replica, and Overloaded, with nothing reserved, where the wait on the
         chosen one is over max_wait_ms: what a deadline leaves.
@@ -163,10 +164,12 @@ class Router:
             raise LookupError("no replica is ready")
         self._give_up(now_s)
         held = self.belief.holders(chain, self.config.max_homes)
+        if among is not None:
+            held = {replica: hit for replica, hit in held.items() if replica in among}
         home, (home_hit, _) = next(iter(held.items()), (None, NOT_HELD))
         best = None
         best_ms = best_wait_ms = float("inf")
-        for replica in chain_of(held, self._draw()):
+        for replica in chain_of(held, self._draw()) if among is None else among:
             load, (hit, _) = self.loads[replica], held.get(replica, NOT_HELD)
             rate = load.rates.prefill_tokens_per_s
             wait_ms = load.wait_ms(prompt_tokens - hit + output_tokens, priority)

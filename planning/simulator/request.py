@@ -11,6 +11,7 @@ class Request:
 
     __slots__ = (
         "adapter",
+        "among",
         "arrival_s",
         "cached_tokens",
         "charged_rt",
@@ -53,5 +54,6 @@ class Request:
         self.sent_s = self.first_token_s = self.finish_s = -1.0
         self.replica: Any = None
         self.ticket: Any = None  # the routing rule's own note
+        self.among: list[int] | None = None  # the replicas, by number, that it may go to, where not to all
         self.charged_rt = 0.0  # in the fair order, so far
         self.retries = 0

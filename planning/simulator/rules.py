@@ -76,6 +76,7 @@ class Spill(RouteRule):
             self._engine.now_s,
             request.priority,
             self._max_wait_ms if request.tenant >= 0 else float("inf"),
+            request.among,
         )
         request.ticket = ticket
         self._reasons[ticket.reason] = self._reasons.get(ticket.reason, 0) + 1

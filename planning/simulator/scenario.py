@@ -149,6 +149,7 @@ class Scale(Frozen):
 class Soak(Frozen):
     """How batch rows are let in: a fixed `concurrency`, or AIMD's; at what priority beside the callers'.
 
+    With rows_per_replica rows run on as few replicas as hold them, so many on each, not wherever the rule says.
     AIMD is asked every interval_s, and told the callers' p95 over their last `window` first tokens: fewer are noise.
     """
 
@@ -157,6 +158,7 @@ class Soak(Frozen):
     priority: int = 10
     interval_s: Positive = 2.0
     window: Count = 400
+    rows_per_replica: Positive | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "Soak":
@@ -206,6 +208,8 @@ class Scenario(Frozen):
                 raise ValueError(f"arm {arm.name}: {min(unknown)} is no tenant of any stream")
             if arm.soak and not self.batch:
                 raise ValueError(f"arm {arm.name}: soak without a batch")
+            if arm.soak and arm.soak.rows_per_replica and arm.route.rule != "spill":
+                raise ValueError(f"arm {arm.name}: rows_per_replica needs route's rule spill")
             if set(arm.without) == tenants and not arm.soak:
                 raise ValueError(f"arm {arm.name}: without all tenants and without batch there is nothing to do")
         return self

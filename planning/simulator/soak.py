@@ -72,6 +72,9 @@ class BatchWork:
             request, self._next = self._next, next(self._rows, None)
             request.tenant, request.priority = self.TENANT, self.soak.priority
             request.arrival_s = self.fleet.engine.now_s
+            if self.soak.rows_per_replica:
+                lent = harvest.lent_replicas(self.state.concurrency, self.soak.rows_per_replica)
+                request.among = list(self.fleet.ready)[:lent]
             self.in_flight += 1
             self.fleet.send(request)
 

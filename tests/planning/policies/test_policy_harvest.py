@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from planning.policies.harvest import Harvest, HarvestConfig, Job, Online, start, step
+from planning.policies.harvest import Harvest, HarvestConfig, Job, Online, lent_replicas, start, step
 
 CONFIG = HarvestConfig(target_ttft_ms=100, start=20, floor=5, ceiling=200, add=2)
 WELL = Online(p95_ttft_ms=50, queue_per_replica=0)
@@ -79,6 +79,10 @@ def test_behind_its_deadline_it_says_so_early_and_climbs_faster() -> None:
     # Past it the climb is bounded, and what callers bear still comes first.
     assert step(CONFIG, Harvest(50, 50), WELL, Job(10, 1.0, deadline_s=50), 100.0).concurrency == 66
     assert step(CONFIG, Harvest(50, 50), ILL, Job(10, 1.0, deadline_s=50), 100.0).concurrency == 25
+
+
+def test_rows_are_packed() -> None:
+    assert [lent_replicas(c, 50) for c in (0, 1, 50, 51, 200)] == [0, 1, 1, 2, 4]
 
 
 def test_bounds_that_are_not_in_order_are_refused() -> None:

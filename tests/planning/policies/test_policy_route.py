@@ -216,6 +216,15 @@ def test_who_would_wait_past_the_deadline_is_told_before_anything_is_reserved() 
     assert made.route(PREFIX, 1100, 10, 0.0, max_wait_ms=501).reason == "cold"  # and nothing was believed of it
 
 
+def test_a_choice_can_be_limited() -> None:
+    made = router(16)
+    home = warm(made)
+    others = [number for number in range(16) if number != home][:3]
+    tickets = [made.route(PREFIX, 1100, 10, 0.0, among=others) for _ in range(30)]
+    assert {t.replica for t in tickets} <= set(others)
+    assert made.route(PREFIX, 1100, 10, 0.0, among=[home]).hit_tokens == 1000
+
+
 def test_faster_replicas_get_more_of_the_work() -> None:
     made = Router(RouteConfig(), seed=1)
     made.add("fast", ReplicaRates(30_000, 64, 1e6, 0.01, 0.0))

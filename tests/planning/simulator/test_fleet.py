@@ -228,6 +228,21 @@ def test_batch_soaks_what_callers_leave_and_priority_keeps_it_behind_them(
     assert arms["aimd"]["requests"] == arms["alone"]["requests"]
 
 
+def test_packed_rows_leave_replicas_free(simulate: Simulate, make_kind: Make, make_stream: Make) -> None:
+    data = {
+        "fleet": {"k": make_kind(replicas=4, token_budget=200)},
+        "batch": {"rows": 100_000, "suffix_tokens": {"mean": 100}, "output_tokens": {"mean": 50}},
+        "streams": [make_stream(arrivals={"rate_per_s": 2})],
+    }
+    soak = {"concurrency": 20, "priority": 10}
+    arms = simulate(
+        arms=[{"name": "spread", "soak": soak}, {"name": "packed", "soak": soak | {"rows_per_replica": 10}}], **data
+    )
+    # A caller who finds an empty replica has a first token in 100 ms.
+    assert arms["packed"]["ttft_ms"]["p50"] == pytest.approx(100)
+    assert arms["spread"]["ttft_ms"]["p50"] > 105
+
+
 def test_deaths_of_all_replicas_make_requests_wait_for_the_new_ones(simulate: Simulate, make_kind: Make) -> None:
     arm = simulate(fleet={"k": make_kind(replicas=3)}, failures=[{"at_s": 50, "replicas": 3}])["a"]
     assert arm["unfinished"] == 0
