@@ -15,7 +15,7 @@ PY := $(BIN)/python
 STAMP := $(VENV)/.installed-$(ENV)
 UV_VERSION := 0.13.9
 
-.PHONY: help setup models demo test check format lock
+.PHONY: help setup models demo test verify check format lock
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +30,9 @@ demo: models ## start everything here, run one self-check turn, serve http://127
 
 test: models ## every test that needs no GPU and no other machine
 	$(PY) -m pytest
+
+verify: models ## the long checks of one part (PART=loadtests), an hour at most; rewrites its section of docs/VERIFY.md
+	$(PY) -m tests.verify $(PART)
 
 check: $(STAMP) ## format, lint, types
 	$(PY) -m ruff format --check .

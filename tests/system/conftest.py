@@ -44,18 +44,42 @@ def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def deployment(home: Path, config_file: Path) -> Iterator[str]:
-    """The base URL of the running deployment."""
-    started = run_firstclause("up", "--config", str(config_file), timeout_s=START_S)
-    assert started.returncode == 0, started.stderr
-    try:
-        yield str(json.loads(run_firstclause("status", "--json").stdout)["url"])
-    finally:
-        stopped = run_firstclause("down", timeout_s=120)
-        assert stopped.returncode == 0, stopped.stderr
+class SharedDeployment:
+    """Started when the first test asks for it, and down again when a test wants the machine for itself."""
+
+    def __init__(self, config_file: Path) -> None:
+        self._config_file = config_file
+        self._url: str | None = None
+
+    def url(self) -> str:
+        """The base URL, after starting it if need be."""
+        if self._url is None:
+            started = run_firstclause("up", "--config", str(self._config_file), timeout_s=START_S)
+            assert started.returncode == 0, started.stderr
+            self._url = str(json.loads(run_firstclause("status", "--json").stdout)["url"])
+        return self._url
+
+    def stop(self) -> None:
+        if self._url is not None:
+            self._url = None
+            stopped = run_firstclause("down", timeout_s=120)
+            assert stopped.returncode == 0, stopped.stderr
 
 
 @pytest.fixture(scope="session")
-def engine_log(deployment: str, home: Path) -> Path:
-    return home / "run" / "up.log"
+def shared_deployment(home: Path, config_file: Path) -> Iterator[SharedDeployment]:
+    shared = SharedDeployment(config_file)
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def deployment(shared_deployment: SharedDeployment) -> str:
+    """The base URL of the shared deployment."""
+    return shared_deployment.url()
+
+
+@pytest.fixture
+def alone(shared_deployment: SharedDeployment) -> None:
+    """No deployment runs while this test does."""
+    shared_deployment.stop()

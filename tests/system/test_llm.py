@@ -14,7 +14,7 @@ MESSAGES: list[openai.types.chat.ChatCompletionMessageParam] = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client(deployment: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{deployment}/v1", api_key="none", max_retries=0, timeout=120)
 

@@ -1,11 +1,10 @@
 """The talk page against the real deployment: `deployment` is its base URL."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from loadtests.wav import Clip
+from cli.talk import speak
 from tests.support.browser import microphone, page_of, wait_for
 from tests.support.clips import silence
 from tests.support.talk_page import check_answered, check_layout, press_talk
@@ -16,8 +15,8 @@ GREETED_S = 8
 """The question waits until the greeting is over."""
 
 
-def test_a_question_asked_aloud_is_answered_aloud(deployment: str, say: Callable[[str], Clip], tmp_path: Path) -> None:
-    question = say("What is the capital of France?")
+def test_a_question_asked_aloud_is_answered_aloud(deployment: str, tmp_path: Path) -> None:
+    [question] = speak(["What is the capital of France?"])
     with page_of(deployment, *microphone(tmp_path, silence(GREETED_S, question.rate), question)) as page:
         press_talk(page)
         wait_for(page, "document.querySelector('.entry.agent') !== null")  # the greeting
