@@ -21,7 +21,8 @@ class Chart:
     columns: tuple[str, ...]
     rows: Sequence[Row]
     y_label: str
-    kind: Literal["line", "points", "bars"] = "line"
+    kind: Literal["line", "points", "bars", "ranges"] = "line"
+    """ranges: a row is a name, a value and its interval's two ends; marks are then vertical."""
     log_y: bool = False
     marks: tuple[tuple[str, float], ...] = ()
     """Named horizontal lines, as an SLO."""
@@ -32,21 +33,28 @@ class Chart:
         from matplotlib.figure import Figure
 
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": self.title, "font.family": "sans-serif"}):
-            figure = Figure(figsize=(8, 3.6), layout="constrained")
+            height = 1 + 0.22 * len(self.rows) if self.kind == "ranges" else 3.6
+            figure = Figure(figsize=(8, height), layout="constrained")
             axes = figure.subplots()
             if self.kind == "bars":
                 self._bars(axes)
+            elif self.kind == "ranges":
+                self._ranges(axes)
             else:
+                axes.ticklabel_format(useOffset=False)
                 for number, name in enumerate(self.columns[1:], 1):
                     points = [row for row in self.rows if row[number] is not None]
                     xs: list[Any] = [row[0] for row in points]
                     ys: list[Any] = [row[number] for row in points]
                     axes.plot(xs, ys, "o" if self.kind == "points" else "-", label=name, markersize=3)
             for name, value in self.marks:
-                axes.axhline(value, linestyle="--", linewidth=1, color="#a33", label=name)
+                draw = axes.axvline if self.kind == "ranges" else axes.axhline
+                draw(value, linestyle="--", linewidth=1, color="#a33", label=name)
             if self.log_y and any(isinstance(v, float) and v > 0 for row in self.rows for v in row[1:]):
                 axes.set_yscale("log")
-            axes.set(title=self.title, xlabel=self.columns[0], ylabel=self.y_label)
+            labels = (self.columns[0], self.y_label)
+            x_label, y_label = labels[::-1] if self.kind == "ranges" else labels
+            axes.set(title=self.title, xlabel=x_label, ylabel=y_label)
             if len(self.columns) > 2 or self.marks:
                 axes.legend(fontsize="small")
             axes.grid(alpha=0.3)
@@ -62,6 +70,12 @@ class Chart:
             heights = [float(row[number] or 0.0) for row in self.rows]
             axes.bar(names, heights, bottom=below, label=name)
             below = [a + b for a, b in zip(below, heights, strict=True)]
+
+    def _ranges(self, axes: "Axes") -> None:
+        rows: list[Any] = list(reversed(self.rows))
+        for name, value, low, high in rows:
+            axes.plot([low, high], [name, name], "-", color="#26c", linewidth=1.5)
+            axes.plot([value], [name], "o", color="#26c", markersize=4)
 
     def html(self) -> str:
         """The drawing, and its data in a table under it."""

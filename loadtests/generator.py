@@ -24,6 +24,7 @@ from typing import Any
 import gevent
 from gevent.event import Event
 from locust.env import Environment
+from locust.runners import STATE_STOPPED
 
 from loadtests.backlog import only_grows
 from loadtests.callers_client import Callers
@@ -110,7 +111,8 @@ class Generator:
                 next_look_s += 1
             if self.settings["stop_when_growing"] and only_grows(self.in_flight):
                 self.ended_because = "the queue only grows"
-                break
+            if runner.state == STATE_STOPPED:
+                self.ended_because = self.ended_because or "stopped on locust's page"
         reason = self.ended_because or (self.schedule.ended_because if self.schedule else "")
         if self.stopping.is_set() or os.getppid() != parent:
             reason = "interrupted"

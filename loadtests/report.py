@@ -20,7 +20,7 @@ figure { margin: 1.5rem 0 } summary { cursor: pointer } pre { overflow-x: auto; 
 .pass { border-left: 6px solid #2a2; padding-left: .8rem } .fail { border-left: 6px solid #c22; padding-left: .8rem }
 .inconclusive { border-left: 6px solid #c80; padding-left: .8rem }
 """
-SHOWN = ("p50", "p95", "p99", "max", "mean", "share", "value")
+SHOWN = ("p50", "p95", "p99", "max", "mean")
 
 
 def report(results: Results, judgement: Judgement | None = None) -> str:
@@ -55,8 +55,7 @@ def figures(results: Results) -> str:
         if not found:
             continue
         cells = []
-        for statistic in SHOWN:
-            estimate = found.get(statistic)
+        for estimate in (*(found.get(statistic) for statistic in SHOWN), found.get("share") or found.get("value")):
             text = ""
             if estimate is not None:
                 text = f"{estimate.value:.4g}"
@@ -64,7 +63,7 @@ def figures(results: Results) -> str:
                     text += f" [{_end(estimate.low)}, {_end(estimate.high)}]"
             cells.append(text)
         rows.append([name, metric.unit, str(len(metric.values)), *cells])
-    return table(["metric", "unit", "samples", *SHOWN], rows)
+    return table(["metric", "unit", "samples", *SHOWN, "share or rate"], rows)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -89,7 +88,7 @@ def comparison_report(first: Results, second: Results, compared: Sequence[Compar
         if line.ratio.low is not None
     ]
     chart = Chart(
-        "Second run over first", ("metric", "ratio", "low", "high"), shown, "×", "points", marks=(("equal", 1.0),)
+        "Second run over first", ("metric", "ratio", "low", "high"), shown, "×", "ranges", marks=(("equal", 1.0),)
     )
     parts = [
         "<h1>Two load tests compared</h1>",

@@ -12,7 +12,7 @@ from loadtests.results import Results
 from telemetry.budget import LINES
 
 SHARES = tuple(range(0, 101))
-BINS = 40
+BINS, PER_BIN = 40, 5
 
 
 def charts(results: Results) -> list[Chart]:
@@ -94,10 +94,11 @@ def _bins(points: Sequence[tuple[float, float]]) -> list[tuple[float, list[float
     if not points:
         return []
     begin, end = min(x for x, _ in points), max(x for x, _ in points)
-    width = max((end - begin) / BINS, 1e-9)
+    bins = min(BINS, max(1, len(points) // PER_BIN))
+    width = max((end - begin) / bins, 1e-9)
     held: dict[int, list[float]] = {}
     for x, value in points:
-        held.setdefault(min(int((x - begin) / width), BINS - 1), []).append(value)
+        held.setdefault(min(int((x - begin) / width), bins - 1), []).append(value)
     return [(begin + (number + 0.5) * width, held[number]) for number in sorted(held)]
 
 

@@ -1,5 +1,6 @@
 """The report: it needs nothing else, and every plot has its data, in a real browser."""
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def voice_results() -> Results:
     return Results(Run(Path("out"), load, 4, 4.0, calls, "", MACHINE), turns, voice_metrics(calls, turns, load))
 
 
+@functools.cache
 def pages() -> dict[str, str]:
     llm = llm_results()
     gate = parse(Gate, {"minimum_samples": 5, "checks": [{"metric": "failure", "at_most": 0.01}]}, "gate")

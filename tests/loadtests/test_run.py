@@ -1,6 +1,8 @@
 """Whole runs of the real generator against scripted servers, and what ends them early."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psutil
 import pytest
 
 from configs.errors import InputError
@@ -19,6 +23,7 @@ from loadtests.load import LlmLoad
 from loadtests.results import gather, read_results
 from loadtests.run import NothingThere, Run, perform
 from loadtests.schedule import Schedule
+from tests.support.net import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,6 +80,33 @@ def test_a_server_that_dies_ends_the_run_and_its_samples_stay(llm_server: Callab
     assert set(found) == {"ok", "dropped", "refused"}
     assert 15 <= len(run.samples) < 100
     assert gather(run).void == [f"the run ended early: {run.ended}"]
+
+
+def test_a_worker_that_dies_ends_the_run(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    def kill_a_worker(line: dict[str, Any]) -> None:
+        if line["requests"] and not killed:
+            generator = next(iter(_children(os.getpid(), "loadtests.generator")))
+            killed.append(next(iter(_children(generator, "--worker"))))
+            os.kill(killed[0], signal.SIGKILL)
+
+    killed: list[int] = []
+    run = perform(load(llm_server(base_ms=10), 10, 60), tmp_path / "out", workers=2, progress=kill_a_worker)
+    assert run.ended == "a worker died"
+    assert run.samples
+
+
+def test_locusts_page_shows_the_run_and_can_stop_it(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    def look(line: dict[str, Any]) -> None:
+        if line["requests"] >= 5 and not seen:
+            seen.append(httpx.get(f"http://127.0.0.1:{port}/stats/requests", trust_env=False).json())
+            httpx.post(f"http://127.0.0.1:{port}/stop", trust_env=False)
+
+    seen: list[dict[str, Any]] = []
+    port = free_port()
+    run = perform(load(llm_server(base_ms=10), 10, 60), tmp_path / "out", web_port=port, progress=look)
+    assert {row["name"] for row in seen[0]["stats"]} == {"due to first token", "Aggregated"}
+    assert run.ended == "stopped on locust's page"
+    assert len(run.samples) >= 5
 
 
 def test_a_server_that_is_down_from_the_start(tmp_path: Path) -> None:
@@ -187,6 +219,16 @@ def test_the_generator_does_not_outlive_its_parent(llm_server: Callable[..., str
         assert time.monotonic() < deadline, "the generator goes on without its parent"
         time.sleep(0.2)
     assert children
+
+
+def _children(parent: int, argument: str) -> list[int]:
+    """The processes whose parent is `parent` and whose command line has the argument."""
+    found = []
+    for process in psutil.Process(parent).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if argument in process.cmdline():
+                found.append(process.pid)
+    return found
 
 
 def _alive(pid: int) -> bool:
