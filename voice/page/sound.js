@@ -66,7 +66,8 @@ export class Sound {
   close() {
     this.player.srcObject = null;
     this.context.close();
-    for (const wake of this.waiting) wake.abandoned = true;
+    this.window = Infinity; // nothing that is waited for comes any more
+    for (const wake of this.waiting) wake();
     this.waiting = [];
   }
 }
