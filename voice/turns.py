@@ -81,8 +81,14 @@ class Turns:
         """Whether the last frame held a voice in an open turn that is not guessed to be over."""
         return self._voiced and self._speaking and not self._guessed
 
-    def frame(self, probability: float, start_ms: float, end_ms: float) -> Sequence[TurnEvent]:
-        """Take one voice-activity frame [start_ms, end_ms)."""
+    def frame(
+        self, probability: float, start_ms: float, end_ms: float, loud_end_ms: float = float("inf")
+    ) -> Sequence[TurnEvent]:
+        """Take one voice-activity frame [start_ms, end_ms).
+
+        `loud_end_ms` is where the caller's last loud sound ended: silence counts from there where that is earlier than
+        the end of the last voiced frame.
+        """
         # Hysteresis: a voice that has begun is lost only well below the threshold that began it.
         threshold = self.turn.voice_probability - (self.turn.voice_hysteresis if self._voiced else 0.0)
         self._voiced = probability >= threshold
@@ -92,6 +98,7 @@ class Turns:
             self._run_ms += end_ms - start_ms
             return self._on_voice(end_ms)
         self._run_ms = 0.0
+        self._voice_end_ms = min(self._voice_end_ms, loud_end_ms)
         return self._on_silence(end_ms)
 
     def judged(self, guess: int, complete: float) -> None:

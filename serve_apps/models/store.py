@@ -19,12 +19,14 @@ from serve_apps.models.errors import NoSpace
 from serve_apps.models.files import Report
 from serve_apps.models.quantise import to_w8a8
 from serve_apps.models.smooth import smooth
+from serve_apps.models.split_vits import split_vits
 
 _SCRATCH = ".scratch-"
 _CONVERSIONS: dict[str, Callable[[Path, Path, Report], None]] = {
     "gguf-to-fp32": gguf_to_fp32,
     "smooth": smooth,
     "to-w8a8": to_w8a8,
+    "split-vits": split_vits,
 }
 
 

@@ -39,10 +39,7 @@ class Voice:
         async with self._starting:
             if self._process is not None and self._process.returncode is None:
                 return
-            model = next(self._model.glob("*.onnx"), None) if self._model.is_dir() else self._model
-            if model is None:
-                raise SpeechError(f"no .onnx voice in {self._model}; run: firstclause models prepare")
-            arguments = [str(model), str(self._config.length_scale), str(self._config.threads)]
+            arguments = [str(self._model), str(self._config.length_scale), str(self._config.threads)]
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "voice.tts.piper_process", *arguments,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
