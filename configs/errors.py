@@ -1,6 +1,6 @@
 """What is wrong with something that a user wrote.
 
-    InputError            exit code 2: the message names the source, the key and the value
+InputError            exit code 2: the message names the source, the key and the value
 """
 
 
