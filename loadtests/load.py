@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from configs.errors import InputError
 from configs.schema import Frozen, parse, read_yaml
+from configs.voice import Persona
 from loadtests.arrivals import Arrivals
 from loadtests.draws import Distribution
 
@@ -128,6 +129,8 @@ class VoiceLoad(Load):
     barge_in_after_s: Distribution = Distribution(mean=1.0)
     """From the answer's first sound to the caller's next."""
     reply_timeout_s: Seconds = 15
+    apology: str | None = Persona.model_fields["apology"].default
+    """A reply with these words in it says that there is none: such a turn failed, however quickly it was said."""
     hear: bool = True
     """After the run, transcribe what the agent said and compare it with the reply's text."""
     slo: VoiceSlo = VoiceSlo()

@@ -87,16 +87,19 @@ def meets(sample: LlmSample, slo: LlmSlo) -> bool:
 
 
 def voice_metrics(calls: Sequence[dict[str, Any]], turns: Sequence[TurnSample], load: VoiceLoad) -> Metrics:
-    """A turn that nobody answered counts with the time that the caller waited for it."""
+    """A turn that nobody answered counts with the time that the caller waited for it; one that was answered with an
+    apology has no latency, and failed."""
     heard = [turn for turn in turns if turn.outcome != "silent clip"]
+    judged = [turn for turn in heard if turn.outcome != "apology"]
     answered = [turn for turn in heard if turn.outcome == "ok"]
     counted = [call for call in calls if call["outcome"] != "interrupted"]
     wait_ms = load.reply_timeout_s * 1000
     metrics: Metrics = {
-        "response_ms": _values(heard, lambda t: wait_ms if t.response_ms is None else t.response_ms),
+        "response_ms": _values(judged, lambda t: wait_ms if t.response_ms is None else t.response_ms),
         "stop_ms": _values(turns, lambda t: t.stop_ms),
         "late_ms": _values(calls, lambda c: _ms(c["due_s"], c["dialled_s"]), key="index"),
         "unanswered": _flags(heard, lambda t: t.outcome == "unanswered"),
+        "apologised": _flags(heard, lambda t: t.outcome == "apology"),
         "cut_off": _flags(heard, lambda t: t.cut_off),
         "doubled": _flags(heard, lambda t: t.answers > 1),
         "holed": _flags(answered, lambda t: bool(t.holes_ms)),
@@ -142,7 +145,8 @@ def counts(outcomes: Iterable[str]) -> dict[str, int]:
 
 def _voice_good(turn: TurnSample, load: VoiceLoad) -> bool:
     return (
-        turn.response_ms is not None
+        turn.outcome == "ok"
+        and turn.response_ms is not None
         and turn.response_ms <= load.slo.response_ms
         and not turn.cut_off
         and turn.answers <= 1

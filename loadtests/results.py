@@ -92,7 +92,10 @@ def gather(run: Run, hear: Hear | None = None) -> Results:
     journals stay."""
     turns = list(turn_samples(run.folder / "calls", hear)) if run.load.user == "voice" else []
     for turn in turns:
-        turn.outcome = "interrupted" if _was_interrupted(turn, run) else turn.outcome
+        if _was_interrupted(turn, run):
+            turn.outcome = "interrupted"
+        elif isinstance(run.load, VoiceLoad) and run.load.apology and run.load.apology in turn.reply:
+            turn.outcome = "apology"
     results = _results(run, turns)
     try:
         _write(

@@ -28,7 +28,7 @@ class TurnSample:
     at_s: float
     """When the caller began to speak, in seconds of the call."""
     outcome: str
-    """ok, unanswered, silent clip."""
+    """ok, unanswered, apology (the agent says it has no answer), silent clip, interrupted (the run was stopped)."""
     transcript: str = ""
     reply: str = ""
     heard: str | None = None

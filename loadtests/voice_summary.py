@@ -7,8 +7,8 @@ from loadtests.metrics import Metric
 from loadtests.results import Results
 from telemetry.budget import LINES
 
-DISCARDED = ("silent clip", "interrupted")
-"""Outcomes of turns that say nothing about the agent: counted here and nowhere else."""
+DISCARDED = ("silent clip", "interrupted", "apology")
+"""Outcomes of turns without a latency: counted here, by name."""
 
 
 def summary(results: Results) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def test_voice() -> None:
         turn(2, 400),
         turn(3, cut_off=True, holes_ms=[350.0]),
         turn(4, None, outcome="silent clip"),
+        turn(5, 90, outcome="apology"),
     ]
     calls = [
         {"index": i, "due_s": 0.0, "dialled_s": 0.002, "outcome": outcome, "sent_frames": 100, "late_frames": late}
@@ -107,10 +108,11 @@ def test_voice() -> None:
     metrics = voice_metrics(calls, turns, VOICE)
     found = {name: [float(value) for value in metric.values] for name, metric in metrics.items()}
     assert found["response_ms"] == [250, 15_000, 400, 250]
-    assert found["unanswered"] == [0, 1, 0, 0]
-    assert found["cut_off"] == [0, 0, 0, 1]
+    assert found["unanswered"] == [0, 1, 0, 0, 0]
+    assert found["apologised"] == [0, 0, 0, 0, 1]
+    assert found["cut_off"] == [0, 0, 0, 1, 0]
     assert found["holed"] == [0, 0, 1]
-    assert found["within_slo"] == [1, 0, 0, 0]
+    assert found["within_slo"] == [1, 0, 0, 0, 0]
     assert found["failure"] == [0, 0, 1]
     assert found["late_frame_share"] == [0.0075]
     assert metrics["response_ms"].clusters.tolist() == [0, 0, 1, 1]
@@ -150,8 +152,8 @@ def test_right_and_wrong(metric: str, known: float, value: float | None, right: 
 
 
 def test_the_stalls_known_figures_by_hand() -> None:
-    """Ten a second; requests 30 to 89 wait for the stall's end at 9 s: 6.0 s, 5.9 s, … Of 120 in order, p90 lies a tenth
-    of the way from the 108th, request 42's 4.8 s, to the 109th, request 41's 4.9 s."""
+    """Requests 30 to 89 wait for the stall's end at 9 s: 6.0 s, 5.9 s, … Of 120 in order, p90 lies a tenth of the way
+    from the 108th, request 42's 4.8 s, to the 109th, request 41's 4.9 s."""
     case = next(case for case in LLM_CASES if case.name == "stall")
     assert STALL.moved_s(3.05) == 9 and STALL.moved_s(8.95) == 9 and STALL.moved_s(9.05) == 9.05
     assert case.known["due_ttft_ms p90"] == pytest.approx(4810)
