@@ -162,6 +162,9 @@ def _prepare(user: str, options: dict[str, Any]) -> "tuple[LlmLoad | VoiceLoad, 
 
 
 def _run(user: str, **options: Any) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from loadtests.gates import judge
     from loadtests.report import report
     from loadtests.results import gather
@@ -174,8 +177,9 @@ def _run(user: str, **options: Any) -> None:
             run = perform(asked, folder, options["workers"], options["web"], progress=progress)
     except NothingThere as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"analysing {len(run.samples)} samples", err=True)
-    results = gather(run, hear)
+    with Progress(console=Console(stderr=True), transient=True) as analysis:
+        task = analysis.add_task(f"analysing {len(run.samples)} samples", total=None)
+        results = gather(run, hear, lambda done, calls: analysis.update(task, completed=done, total=calls))
     judgement = judge(gate, results.metrics, results.void) if gate else None
     _write(folder / "report.html", report(results, judgement))
     if options["as_json"]:

@@ -89,7 +89,8 @@ class Generator:
                 self._watch(self.environment.create_local_runner())
         finally:
             if self.settings["user"] == "voice" and self.schedule is not None:
-                VoiceArrival.callers.close()
+                for ended in VoiceArrival.callers.close():
+                    self.schedule.record(ended, ended["outcome"])
 
     def _watch(self, runner: Any) -> None:
         """Start, report and end a run from its leading process."""

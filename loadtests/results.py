@@ -1,6 +1,7 @@
 """A run's folder: every sample as Parquet, the summary as JSON, the report as HTML; written once, read by `compare`."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,10 +88,12 @@ class Results:
         }
 
 
-def gather(run: Run, hear: Hear | None = None) -> Results:
+def gather(
+    run: Run, hear: Hear | None = None, progress: Callable[[int, int], None] = lambda done, calls: None
+) -> Results:
     """Analyse a finished run and write its samples as Parquet. Raises InputError where the disk takes no more: the
     journals stay."""
-    turns = list(turn_samples(run.folder / "calls", hear)) if run.load.user == "voice" else []
+    turns = list(turn_samples(run.folder / "calls", hear, progress)) if run.load.user == "voice" else []
     for turn in turns:
         if _was_interrupted(turn, run):
             turn.outcome = "interrupted"

@@ -54,10 +54,14 @@ class TurnSample:
         return asdict(self)
 
 
-def turn_samples(folder: Path, hear: Hear | None = None) -> Iterator[TurnSample]:
+def turn_samples(
+    folder: Path, hear: Hear | None = None, progress: Callable[[int, int], None] = lambda done, calls: None
+) -> Iterator[TurnSample]:
     """Every turn of every call that was recorded in `folder`, in order. The recordings become WAV files on the way."""
     clips: dict[str, Clip] = {}
-    for path in sorted(folder.glob("*.json")):
+    paths = sorted(folder.glob("*.json"))
+    for done, path in enumerate(paths):
+        progress(done, len(paths))
         document = json.loads(path.read_text(encoding="utf-8"))
         recording = CallRecording.load_pieces(path.with_suffix(".npz"))
         recording.save(path.with_suffix(".wav"))
