@@ -39,6 +39,8 @@ def read_clip(path: Path) -> Clip:
     except (soundfile.SoundFileError, OSError) as error:
         problem = "no such file" if not path.exists() else f"not an audio file that can be read ({error})"
         raise InputError(str(path), "", MISSING, problem) from error
+    if _truncated(path):
+        raise InputError(str(path), "", MISSING, "is truncated: its header promises more than the file holds")
     if not len(samples):
         raise InputError(str(path), "", MISSING, "holds no sound")
     if len(samples) < expected:
@@ -50,3 +52,14 @@ def read_clip(path: Path) -> Clip:
     if len(samples) > MAX_S * rate:
         raise InputError(str(path), "duration", f"{len(samples) / rate:.0f} s", f"longer than {MAX_S} s")
     return Clip(samples, rate)
+
+
+def _truncated(path: Path) -> bool:
+    """Whether a WAV's header promises more bytes than there are; the library reads such a file as a shorter one.
+
+    A size of zero or of all ones is a stream's, whose length was not known when it began.
+    """
+    with path.open("rb") as file:
+        head = file.read(8)
+    promised = int.from_bytes(head[4:8], "little")
+    return head[:4] == b"RIFF" and promised not in (0, 0xFFFFFFFF) and promised + 8 > path.stat().st_size

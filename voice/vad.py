@@ -19,7 +19,7 @@ class VoiceActivity:
     """One caller's Silero state. A frame takes well under a millisecond, so it runs where the audio arrives."""
 
     def __init__(self) -> None:
-        with resources.path("pipecat.audio.vad.data", "silero_vad.onnx") as path:
+        with resources.as_file(resources.files("pipecat.audio.vad.data") / "silero_vad.onnx") as path:
             self._model = SileroOnnxModel(str(path))  # type: ignore[no-untyped-call]
 
     def probability(self, frame: npt.NDArray[np.int16]) -> float:

@@ -1,12 +1,16 @@
 """The local deployment's commands, on the real thing."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from loadtests.call import dial
 from loadtests.wav import Clip
+from serve_apps import running
 from tests.support.cli import run_firstclause
 
 pytestmark = pytest.mark.system
@@ -53,6 +57,43 @@ def test_talk_with_a_recording(deployment: str, recording: Callable[[str], Clip]
     document = json.loads(answer.stdout)
     assert "weather" in document["transcript"].lower()
     assert document["reply"]
+
+
+async def test_an_llm_that_dies_in_a_call_is_apologised_for_until_it_is_back(
+    deployment: str, say: Callable[[str], Clip]
+) -> None:
+    question = say("How many legs does a spider have?")
+    call = await dial(deployment)
+    try:
+        await call.wait_for(lambda e: e.type == "bot-stopped-speaking", 30)
+        for replica in _llm_replicas():
+            replica.kill()
+        await call.say(question)
+        sorry = await call.wait_for(lambda e: e.type == "bot-tts-text" and "sorry" in e.data["text"].lower(), 60)
+        assert sorry is not None, [event.type for event in call.events]
+        for _ in range(12):  # the replica starts again within a minute or two
+            await call.wait_for(lambda e: e.type == "bot-stopped-speaking", 30, len(call.events))
+            since = len(call.events)
+            await call.say(question)
+            heard = await call.wait_for(lambda e: e.type == "bot-tts-text", 60, since)
+            assert heard is not None
+            if "sorry" not in heard.data["text"].lower():
+                break
+            await asyncio.sleep(10)
+        else:
+            raise AssertionError("the LLM did not come back")
+    finally:
+        await call.hang_up()
+
+
+def _llm_replicas() -> list[psutil.Process]:
+    """The replica processes of this deployment's own LLM, by their parent."""
+    record = running.read()
+    assert record is not None
+    family = [child for process in record.leftovers() for child in process.children(recursive=True)]
+    replicas = [process for process in family if "ServeReplica:llm:LLMServer" in " ".join(process.cmdline())]
+    assert replicas
+    return replicas
 
 
 def test_health(deployment: str) -> None:

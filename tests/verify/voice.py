@@ -1,4 +1,4 @@
-"""The voice part's long check: twenty turns of the product, of pipecat's stock pipeline and of the same tuned, interleaved.
+"""The voice part's long check: twenty turns of the product, of stock pipecat and of the same tuned, interleaved.
 
 All three use the same models, the same LLM tier and the same caller, one call at a time.
 """
@@ -122,8 +122,8 @@ def verify(say: Callable[[str], None]) -> Part:
         short.append(f"p50 {medians['product']:.0f} ms, the stock pipeline's {medians['stock pipecat']:.0f} ms")
     ratios = ", ".join(f"{medians['product'] / medians[arm]:.2f} of {arm}'s" for arm in ARMS[1:])
     return Part(
-        "From the caller's last sound to the first audible sound of the reply, in ms, one caller, the arms interleaved; "
-        f"same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. The budget is 300 ms.\n\n"
+        "From the caller's last sound to the first audible sound of the reply, in ms; one caller, the arms "
+        f"interleaved; same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. The budget is 300 ms.\n\n"
         + table(results),
         short,
     )
