@@ -220,6 +220,7 @@ def _print(results: "Results", judgement: "Judgement | None") -> None:
     from rich.console import Console
     from rich.table import Table
 
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=140)

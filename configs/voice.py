@@ -19,7 +19,9 @@ class TurnTaking(Frozen):
     """Voice that opens a turn: less is a click."""
     resume_voice_ms: Milliseconds = 64
     """Voice that withdraws a guess."""
-    guess_silence_ms: Milliseconds = 96
+    hush_silence_ms: Milliseconds = 48
+    """Silence after which the words so far are recognised, so that they are known when the guess is made."""
+    guess_silence_ms: Milliseconds = 80
     """Silence after which the answer is begun, on a guess."""
     confirm_silence_ms: Milliseconds = 192
     """Silence that ends a turn that Smart Turn finds complete."""
@@ -38,8 +40,9 @@ class TurnTaking(Frozen):
 
     @model_validator(mode="after")
     def _ordered(self) -> "TurnTaking":
-        if not self.guess_silence_ms <= self.confirm_silence_ms <= self.doubt_silence_ms:
-            raise ValueError("guess_silence_ms <= confirm_silence_ms <= doubt_silence_ms must hold")
+        waits = (self.hush_silence_ms, self.guess_silence_ms, self.confirm_silence_ms, self.doubt_silence_ms)
+        if list(waits) != sorted(waits):
+            raise ValueError("hush_silence_ms <= guess_silence_ms <= confirm_silence_ms <= doubt_silence_ms must hold")
         return self
 
 

@@ -28,6 +28,8 @@ class Check(Frozen):
     """p50, p90, p95, p99, mean, min, max of values; None where the metric has but one (a share, a rate)."""
     at_most: float | None = None
     at_least: float | None = None
+    minimum_samples: Annotated[int, Field(ge=1)] | None = None
+    """Instead of the gate's own: there are fewer calls than turns."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> "Check":
@@ -105,7 +107,7 @@ def judge(gate: Gate, metrics: Metrics, void: list[str]) -> Judgement:
 def _line(check: Check, metric: Metric, minimum: int) -> Line:
     statistic = check.statistic or STATISTICS[metric.kind][0]
     found = metric.statistics().get(statistic)
-    if found is None or (metric.kind != "figure" and len(metric.values) < minimum):
+    if found is None or (metric.kind != "figure" and len(metric.values) < (check.minimum_samples or minimum)):
         return Line(check, statistic, found.value if found else None, len(metric.values), Verdict.INCONCLUSIVE)
     verdict = Verdict.PASS if check.holds(found.value) else Verdict.FAIL
     return Line(check, statistic, found.value, len(metric.values), verdict)

@@ -29,7 +29,7 @@ def report(results: Results, judgement: Judgement | None = None) -> str:
     parts = [
         f"<h1>Load test: {run.load.user}</h1>",
         f"<p>{len(run.samples)} of {run.planned} planned {'calls' if run.load.user == 'voice' else 'conversations'}"
-        f" against {html.escape(run.load.url)}, {run.duration_s:g} s. Outcomes: {html.escape(_counted(results))}.</p>",
+        f" against {html.escape(run.load.url)}, {run.duration_s:g} s. Outcomes: {html.escape(outcomes(results))}.</p>",
         _verdict(results, judgement),
         "<h2>Figures</h2>",
         figures(results),
@@ -118,9 +118,11 @@ def _ran_on(results: Results) -> str:
     return f"<h2>Ran on</h2>{table(['what', 'value'], rows)}{shown}"
 
 
-def _counted(results: Results) -> str:
-    outcomes = counts(sample["outcome"] for sample in results.run.samples)
-    return ", ".join(f"{count} {name}" for name, count in outcomes.items()) or "none"
+def outcomes(results: Results) -> str:
+    """How many of each, in words."""
+    found = counts(sample["outcome"] for sample in results.run.samples)
+    named = ", ".join(f"{count} {name}" for name, count in found.items()) or "none"
+    return named + (f"; {results.not_sent} never sent" if results.not_sent else "")
 
 
 def _end(value: float | None) -> str:

@@ -61,6 +61,12 @@ class Results:
             reasons.append(f"{frames:.1%} of audio frames were over 20 ms late: the callers were too slow")
         return reasons
 
+    @property
+    def not_sent(self) -> int:
+        """Requests of conversations that broke off before them, or that the run's end came before."""
+        load = self.run.load
+        return self.run.planned * (load.turns if isinstance(load, LlmLoad) else 1) - len(self.run.samples)
+
     def document(self) -> dict[str, Any]:
         """The summary as JSON: metric -> statistic -> value and interval."""
         run = self.run
@@ -68,6 +74,7 @@ class Results:
             "user": run.load.user,
             "url": run.load.url,
             "planned": run.planned,
+            "not_sent": self.not_sent,
             "duration_s": run.duration_s,
             "ended": run.ended,
             "void": self.void,

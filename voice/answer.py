@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from loguru import logger
 
 from telemetry.sound import WINDOW_MS, Samples, loud_windows
@@ -17,6 +18,9 @@ from voice.llm import ChatModel, LlmError
 from voice.playout import Script
 from voice.resampler import MonoResampler
 from voice.tts.piper import SpeechError, Voice
+
+PAUSE_MS, JOIN_MS = 180, 40
+"""Silence behind a clause that ends with a mark, and behind one that was cut from its sentence."""
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Answer:
                 text += piece.text
                 cut = piece.cut
                 while True:
-                    clause, text = split_first(text)
+                    clause, text = split_first(text, opening=not self.first_clause_at)
                     if not clause:
                         break
                     sentence_said |= ends_sentence(clause)
@@ -86,13 +90,13 @@ class Answer:
 async def speak_into(
     script: Script, voice: Voice, rate: int, text: str, aside: bool, urgent: bool, on_audio: object = None
 ) -> None:
-    """Synthesise `text` as the script's next clause. Silence before its first sound is dropped.
+    """Synthesise `text` as the script's next clause, without the silence around it but for a pause behind it.
 
     A voice that fails costs the clause, not the call.
     """
     clause = script.begin(text, aside)
     resampler = MonoResampler(rate)
-    leading = True
+    leading, quiet = True, np.zeros(0, dtype=np.int16)
     try:
         sounds = voice.say(text, urgent)
         try:
@@ -104,12 +108,23 @@ async def speak_into(
                 if len(samples):
                     if callable(on_audio):
                         on_audio()
+                    samples = np.concatenate([quiet, samples])
+                    end = _sound_end(samples, rate)
+                    samples, quiet = samples[:end], samples[end:]
                     script.add(clause, samples)
         finally:
             await sounds.aclose()  # type: ignore[attr-defined]  # an async generator: cancels what is not said yet
     except SpeechError as error:
         logger.error("could not say a clause: {}", error)
+    pause_ms = PAUSE_MS if text[-1:] in ".!?:;," else JOIN_MS
+    script.add(clause, quiet[: rate * pause_ms // 1000])
     script.close(clause)
+
+
+def _sound_end(samples: Samples, rate: int) -> int:
+    """Where the last loud window ends, in samples."""
+    loud = loud_windows(samples, rate).nonzero()[0]
+    return int(loud[-1] + 1) * rate * WINDOW_MS // 1000 if len(loud) else 0
 
 
 def _from_first_sound(samples: Samples, rate: int) -> Samples:

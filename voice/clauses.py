@@ -17,25 +17,44 @@ _ABBREVIATIONS = frozenset(
         "jan feb mar apr jun jul aug sep sept oct nov dec mt ave blvd gen col lt capt rev"
     ).split()
 )
+_PHRASE_OPENERS = frozenset(
+    (  # noqa: SIM905 - likewise
+        "is are was were has have had can could will would should may might must do does did "
+        "and or but because so that which who when where while if than "
+        "in on at by for from with to into about between during through over under"
+    ).split()
+)
 _END = re.compile(r"""[.!?…]+["')\]”’]*(?=\s)|[,;:](?=\s)|\s[–—-](?=\s)|\n+""")
 _OPEN_TO_CLOSE = {"(": ")", "[": "]", "{": "}", "“": "”"}
 _MONTH_DAY = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2}$", re.I)
 
 
-def split_first(text: str, final: bool = False) -> tuple[str, str]:
+def split_first(text: str, final: bool = False, opening: bool = False) -> tuple[str, str]:
     """`text` -> (the first clause, the rest). The clause is empty while more text is needed.
 
-    `final` says that nothing follows: then what is left is a clause, however short.
+    `final` says that nothing follows: then what is left is a clause, however short. `opening` says that the caller
+    waits for this clause: from three words on it then also ends before a word that opens a phrase.
     """
     for match in _END.finditer(text):
         head, rest = text[: match.end()], text[match.end() :]
         if _ends_clause(head, match.group(), rest):
             return head.strip(), rest.lstrip()
+    if opening and (cut := _phrase_break(text)):
+        return text[:cut].strip(), text[cut:].lstrip()
     words = list(re.finditer(r"\S+\s", text))
     if len(words) > MAX_WORDS and _balanced(text[: words[MAX_WORDS - 1].end()]):
         cut = words[MAX_WORDS - 1].end()
         return text[:cut].strip(), text[cut:].lstrip()
     return (text.strip(), "") if final else ("", text)
+
+
+def _phrase_break(text: str) -> int:
+    """Where a phrase opens behind at least three words, or 0. The word that opens it must be whole."""
+    words = list(re.finditer(r"\S+(?=\s)", text))
+    for word in words[MIN_WORDS:]:
+        if word.group().lower() in _PHRASE_OPENERS and _balanced(text[: word.start()]):
+            return word.start()
+    return 0
 
 
 def split_all(text: str) -> list[str]:

@@ -18,7 +18,7 @@ from voice.asr import Audio, Recognizer, Urgency
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
 from voice.loudness import Loudness
 from voice.resampler import MonoResampler
-from voice.turns import Confirmed, Guessed, Opened, Turns, Withdrawn
+from voice.turns import Guessed, Hushed, Opened, TurnEvent, Turns, Withdrawn
 from voice.utterance import PAST_MS, SAMPLE_RATE, Utterance
 from voice.vad import FRAME_MS, FRAME_SAMPLES, SMART_TURN_S, TurnCompleteness, VoiceActivity
 
@@ -81,16 +81,20 @@ class Hearing(FrameProcessor):
         if not self._turns.speaking:
             self._utterance.forget_before(self._heard_ms - PAST_MS)
 
-    async def _on_event(self, event: Opened | Guessed | Withdrawn | Confirmed) -> None:
+    async def _on_event(self, event: TurnEvent) -> None:
         if isinstance(event, Opened):
             self._segment_ms = max(self._utterance.start_ms, event.start_ms - PAST_MS)
             self._interim_ms = event.start_ms
             self._segments = []
             await self.push_frame(TurnOpenedFrame())
-        elif isinstance(event, Guessed):
+        elif isinstance(event, Hushed):
             self._cancel(self._interim)
+            self._cancel(self._transcript)
             self._guessed_ms = self._heard_ms
-            self._transcript = self._start(self._guess(event, time.monotonic()))
+            self._transcript = self._start(self._transcribe(self._utterance.audio(self._segment_ms)))
+        elif isinstance(event, Guessed):
+            assert self._transcript is not None, "a hush comes before a guess"
+            self._start(self._guess(event, self._transcript, time.monotonic()))
             self._verdict = self._start(self._judge(event.guess))
         elif isinstance(event, Withdrawn):
             self._withdraw()
@@ -101,13 +105,10 @@ class Hearing(FrameProcessor):
             self._loudness.new_turn()
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
-    async def _guess(self, guess: Guessed, guessed_at: float) -> str:
-        """Transcribe the open segment, tell what was said in the turn so far, and return the segment's words."""
-        words = await self._transcribe(self._utterance.audio(self._segment_ms))
-        earlier = [await segment for segment in self._segments]
-        text = " ".join([*earlier, words]).strip()
-        await self.push_frame(GuessFrame(guess.guess, text, guessed_at, time.monotonic()))
-        return words
+    async def _guess(self, guess: Guessed, transcript: "asyncio.Task[str]", guessed_at: float) -> None:
+        """Tell what was said in the turn so far. A withdrawn guess's transcript is cancelled, and this with it."""
+        words = [await segment for segment in (*self._segments, transcript)]
+        await self.push_frame(GuessFrame(guess.guess, " ".join(words).strip(), guessed_at, time.monotonic()))
 
     async def _transcribe(self, audio: Audio) -> str:
         try:

@@ -21,6 +21,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class Hushed:
+    """The caller has just fallen silent: most often for a breath, so nothing is decided yet."""
+
+
+@dataclass(frozen=True)
 class Guessed:
     """The caller may be done: voice ended at `voice_end_ms`; `guess` numbers the guesses of a call from 1."""
 
@@ -43,7 +48,7 @@ class Confirmed:
     silence_ms: float
 
 
-TurnEvent = Opened | Guessed | Withdrawn | Confirmed
+TurnEvent = Opened | Hushed | Guessed | Withdrawn | Confirmed
 
 
 def required_silence_ms(complete: float | None, turn: TurnTaking) -> float:
@@ -63,6 +68,7 @@ class Turns:
 
     turn: TurnTaking
     _speaking: bool = False
+    _hushed: bool = False
     _guessed: bool = False
     _guess: int = 0
     _complete: float | None = None
@@ -110,10 +116,11 @@ class Turns:
         needed_ms = self.turn.resume_voice_ms if self._guessed else self.turn.open_voice_ms
         if self._speaking and not self._guessed:
             self._voice_end_ms = end_ms
+            self._hushed = False
         elif self._run_ms >= needed_ms:
             self._voice_end_ms = end_ms
             if self._guessed:
-                self._guessed = False
+                self._guessed = self._hushed = False
                 return [Withdrawn(self._guess)]
             self._speaking = True
             return [Opened(self._run_start_ms)]
@@ -124,12 +131,16 @@ class Turns:
             return []
         silence_ms = end_ms - self._voice_end_ms
         if not self._guessed:
-            if silence_ms < self.turn.guess_silence_ms:
-                return []
-            self._guessed, self._complete = True, None
-            self._guess += 1
-            return [Guessed(self._guess, self._voice_end_ms)]
+            events: list[TurnEvent] = []
+            if not self._hushed and silence_ms >= self.turn.hush_silence_ms:
+                self._hushed = True
+                events.append(Hushed())
+            if silence_ms >= self.turn.guess_silence_ms:
+                self._guessed, self._complete = True, None
+                self._guess += 1
+                events.append(Guessed(self._guess, self._voice_end_ms))
+            return events
         if silence_ms < required_silence_ms(self._complete, self.turn):
             return []
-        self._speaking = self._guessed = False
+        self._speaking = self._guessed = self._hushed = False
         return [Confirmed(self._guess, silence_ms)]

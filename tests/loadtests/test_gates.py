@@ -64,6 +64,10 @@ def test_no_traffic_and_too_few_are_never_a_pass() -> None:
     assert judge(gate(TTFT, FAILURE), metrics(9), []).verdict is Verdict.INCONCLUSIVE
 
 
+def test_a_check_may_ask_for_fewer() -> None:
+    assert judge(gate(TTFT | {"minimum_samples": 5}), metrics(9), []).verdict is Verdict.PASS
+
+
 def test_all_failed_is_a_failure() -> None:
     assert judge(gate(TTFT, FAILURE), metrics(0, failed=30), []).verdict is Verdict.FAIL
 

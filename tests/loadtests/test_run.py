@@ -62,6 +62,14 @@ def test_conversations_take_their_history_along(llm_server: Callable[..., str], 
     assert turns[1]["due_s"] == pytest.approx(turns[0]["ended_s"] + 0.1)
 
 
+def test_requests_after_a_failed_one_are_counted_as_never_sent(llm_server: Callable[..., str], tmp_path: Path) -> None:
+    """Two conversations of three requests each fail at their first."""
+    url = llm_server(base_ms=5, chunk_ms=1, status_every=1)
+    results = gather(perform(load(url, 4, 0.5, turns=3, think_s={"mean": 0.1}), tmp_path / "out"))
+    assert outcomes(results.run) == {"status": 2}
+    assert results.document()["not_sent"] == 4
+
+
 def test_samples_come_back_from_parquet(llm_server: Callable[..., str], tmp_path: Path) -> None:
     written = gather(perform(load(llm_server(error_every=3, clocks=True), 10, 2), tmp_path / "out"))
     found = read_results(tmp_path / "out")

@@ -123,7 +123,8 @@ def verify(say: Callable[[str], None]) -> Part:
     ratios = ", ".join(f"{medians['product'] / medians[arm]:.2f} of {arm}'s" for arm in ARMS[1:])
     return Part(
         "From the caller's last sound to the first audible sound of the reply, in ms; one caller, the arms "
-        f"interleaved; same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. The budget is 300 ms.\n\n"
+        f"interleaved; same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. "
+        "The budget is 300 ms.\n\n"
         + table(results),
         short,
     )

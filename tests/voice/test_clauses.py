@@ -63,3 +63,20 @@ def test_a_reply_without_punctuation_still_starts_to_sound() -> None:
 def test_ends_sentence() -> None:
     assert ends_sentence('He said "no."')
     assert not ends_sentence("however,")
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("The capital of France is Paris.", "The capital of France"),
+        ("A spider has eight legs.", ""),
+        ("Dr. Smith of London was born", "Dr. Smith of London"),
+        ("It is in the", ""),
+        ("The sky looks blue because", ""),
+        ("The sky looks blue because of", "The sky looks blue"),
+        ('He said "to be or not to be', ""),
+        ("Yes. It is.", "Yes."),
+    ],
+)
+def test_the_opening_clause_also_ends_before_a_phrase(text: str, clause: str) -> None:
+    assert split_first(text, opening=True)[0] == clause

@@ -1,26 +1,35 @@
 """Turn taking on scripted frames: no audio, no clock."""
 
 from configs.voice import TurnTaking
-from voice.turns import Confirmed, Guessed, Opened, Turns, Withdrawn, required_silence_ms
+from voice.turns import Confirmed, Guessed, Hushed, Opened, Turns, Withdrawn, required_silence_ms
 
 FRAME_MS = 32
 TURN = TurnTaking(
-    open_voice_ms=96, resume_voice_ms=64, guess_silence_ms=96, confirm_silence_ms=192, doubt_silence_ms=992
+    open_voice_ms=96,
+    resume_voice_ms=64,
+    hush_silence_ms=48,
+    guess_silence_ms=96,
+    confirm_silence_ms=192,
+    doubt_silence_ms=992,
 )
 
 
 class Caller:
-    """Feeds frames and collects what happens, with the frame index at which it did."""
+    """Feeds frames and collects what happens, with the frame index at which it did; hushes apart."""
 
     def __init__(self) -> None:
         self.turns = Turns(TURN)
         self.index = 0
         self.events: list[tuple[int, object]] = []
+        self.hushes: list[int] = []
 
     def hear(self, frames: int, probability: float, complete: float | None = None) -> None:
         for _ in range(frames):
             start_ms = self.index * FRAME_MS
             for event in self.turns.frame(probability, start_ms, start_ms + FRAME_MS):
+                if isinstance(event, Hushed):
+                    self.hushes.append(self.index)
+                    continue
                 self.events.append((self.index, event))
                 if isinstance(event, Guessed) and complete is not None:
                     self.turns.judged(event.guess, complete)
@@ -81,6 +90,18 @@ def test_a_caller_who_goes_on_withdraws_the_guess_and_makes_a_new_one() -> None:
     assert [event.guess for _, event in caller.events if isinstance(event, Confirmed)] == [2]
 
 
+def test_a_hush_comes_before_every_guess_and_once_a_silence() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(2)
+    caller.speak(3)
+    caller.pause(6)
+    caller.speak(3)
+    caller.pause(40, complete=0.9)
+    assert caller.hushes == [21, 26, 35]
+    assert [index for index, event in caller.events if isinstance(event, Guessed)] == [27, 36]
+
+
 def test_a_verdict_on_a_withdrawn_guess_is_void() -> None:
     caller = Caller()
     caller.speak(20)
@@ -116,7 +137,7 @@ def test_silence_counts_from_the_last_loud_sound_where_voice_activity_lags() -> 
     turns = Turns(TURN)
     for index in range(20):
         turns.frame(0.9, index * FRAME_MS, (index + 1) * FRAME_MS, loud_end_ms=18 * FRAME_MS)
-    assert turns.frame(0.1, 640, 672, loud_end_ms=18 * FRAME_MS) == [Guessed(1, voice_end_ms=576)]
+    assert turns.frame(0.1, 640, 672, loud_end_ms=18 * FRAME_MS) == [Hushed(), Guessed(1, voice_end_ms=576)]
     turns.judged(1, 0.9)
     for start_ms in (672, 704, 736):
         [*events] = turns.frame(0.1, start_ms, start_ms + FRAME_MS, loud_end_ms=18 * FRAME_MS)
