@@ -1,0 +1,126 @@
+"""The target in this process: vLLM's engine alone, with the arguments and environment of the deployment's own.
+
+What the engine prints goes to a log file, so that standard output stays the caller's.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from telemetry.profiler.bandwidth import evict
+from telemetry.profiler.target import Reply, TargetFailed
+
+FIRST_PROMPT = (1000,) * 8
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """A model's folder and what serve_apps gives vLLM for it."""
+
+    model: str
+    arguments: dict[str, Any]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """load_time_s: from nothing to the first token, imports included; kv_capacity_tokens: the engine's own cache."""
+
+    load_time_s: float
+    kv_capacity_tokens: int
+
+
+class EngineTarget:
+    """An engine that is up."""
+
+    def __init__(self, engine: Any, begun_s: float) -> None:
+        self._engine, self._begun_s = engine, begun_s
+        self._numbers = itertools.count()
+
+    async def complete(self, prompt: Sequence[int], output_tokens: int) -> Reply:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling = SamplingParams(
+            temperature=0, max_tokens=output_tokens, ignore_eos=True, detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )  # fmt: skip
+        at_s: list[float] = []
+        tokens: list[int] = []
+        cached = 0
+        sent_s = time.perf_counter()
+        try:
+            stream = self._engine.generate(
+                {"prompt_token_ids": list(prompt)}, sampling, f"profile-{next(self._numbers)}"
+            )
+            async for output in stream:
+                count = len(output.outputs[0].token_ids)
+                cached = output.num_cached_tokens or 0
+                if count:
+                    at_s.append(time.perf_counter())
+                    tokens.append(count + (tokens[-1] if tokens else 0))
+        except Exception as error:
+            raise TargetFailed(f"the engine failed: {type(error).__name__}: {error}") from error
+        return Reply(sent_s, tuple(at_s), tuple(tokens), len(prompt), cached)
+
+    async def loaded(self) -> Loaded:
+        """To be asked first: this asks for the engine's first token. Raises TargetFailed."""
+        first = await self.complete(FIRST_PROMPT, 1)
+        cache = self._engine.vllm_config.cache_config
+        return Loaded(first.at_s[0] - self._begun_s, int(cache.num_gpu_blocks * cache.block_size))
+
+
+@contextlib.contextmanager
+def engine_target(spec: EngineSpec, weights: Sequence[Path]) -> Iterator[EngineTarget]:
+    """Start the engine cold, its weights read from the disk, and stop it and its processes at the end.
+
+    Outside of an event loop, so that Ctrl-C ends a start too. Raises TargetFailed with the end of the engine's log.
+    """
+    os.environ.update(spec.environment)
+    for path in weights:
+        evict(path)
+    begun_s = time.perf_counter()
+    with tempfile.TemporaryFile() as log, _stdout_to(log.fileno()):
+        try:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+
+            engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=spec.model, **_engines_own(spec.arguments)))
+        except Exception as error:
+            log.seek(0)
+            tail = "\n".join(log.read().decode(errors="replace").splitlines()[-15:])
+            raise TargetFailed(f"the engine did not start: {type(error).__name__}: {error}\n{tail}") from error
+        try:
+            yield EngineTarget(engine, begun_s)
+        finally:
+            engine.shutdown()
+
+
+def _engines_own(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Without those of the API in front of the engine, which a deployment gives along."""
+    from vllm.entrypoints.launchers.cli_args import FrontendArgs
+
+    frontends = {field.name for field in dataclasses.fields(FrontendArgs)}
+    return {key: value for key, value in arguments.items() if key not in frontends}
+
+
+@contextlib.contextmanager
+def _stdout_to(descriptor: int) -> Iterator[None]:
+    """Standard output of this process and of those it starts."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(descriptor, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(own, 1)
+        os.close(own)
