@@ -85,7 +85,7 @@ class Language(Frozen):
 
     base_url: str | None = None
     model: str | None = None
-    first_token_timeout_s: Annotated[float, Field(gt=0, le=600)] = 20
+    first_token_timeout_s: Annotated[float, Field(gt=0, le=600)] = 6
     """After this long without a word the caller hears the apology."""
 
 
