@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loadtests.gates import Judgement
     from loadtests.load import LlmLoad, VoiceLoad
     from loadtests.results import Results
+    from loadtests.wav import Clip
 
 INTERRUPTED = 130
 
@@ -80,7 +81,7 @@ def sweep(user: str, start_per_s: float | None, highest_per_s: float, tolerance:
     asked, folder, gate = _prepare(user, options)
     knee = perform_sweep(
         asked, folder, gate, start_per_s, highest_per_s, tolerance, options["workers"],
-        lambda line: click.echo(line, err=True), _progress,
+        lambda line: click.echo(line, err=True), _progress, _speak,
     )  # fmt: skip
     (folder / "report.html").write_text(sweep_report(knee), encoding="utf-8")
     document = {
@@ -174,7 +175,7 @@ def _run(user: str, **options: Any) -> None:
     hear = _ears(asked)
     try:
         with _progress(asked) as progress:
-            run = perform(asked, folder, options["workers"], options["web"], progress=progress)
+            run = perform(asked, folder, options["workers"], options["web"], progress=progress, speak=_speak)
     except NothingThere as error:
         raise click.ClickException(str(error)) from error
     with Progress(console=Console(stderr=True), transient=True) as analysis:
@@ -206,6 +207,13 @@ def _document(results: "Results", judgement: "Judgement | None") -> dict[str, An
     return document
 
 
+def _speak(texts: "Sequence[str]") -> "list[Clip]":
+    """The callers' voice, as `firstclause talk --say` has it."""
+    from cli.talk import speak
+
+    return speak(texts)
+
+
 def _ears(asked: "LlmLoad | VoiceLoad") -> Any:
     """The recogniser for the agent's words, where the load asks for it."""
     if asked.user == "llm" or not asked.hear:
@@ -219,7 +227,6 @@ def _print(results: "Results", judgement: "Judgement | None") -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -20,6 +20,7 @@ from loadtests.arrivals import due_times_s
 from loadtests.llm_plan import conversations
 from loadtests.load import LlmLoad, VoiceLoad
 from loadtests.machine import machine
+from loadtests.speech import Speak
 from loadtests.voice_plan import calls
 
 Progress = Callable[[dict[str, Any]], None]
@@ -50,8 +51,12 @@ def perform(
     web_port: int | None = None,
     stop_when_growing: bool = False,
     progress: Progress = lambda line: None,
+    speak: Speak | None = None,
 ) -> Run:
-    """Run the load into an empty folder. Raises InputError, NothingThere; Ctrl-C ends the run, not this function."""
+    """Run the load into an empty folder; `speak` says a voice load's questions.
+
+    Raises InputError, NothingThere. Ctrl-C ends the run, not this function.
+    """
     due_s = due_times_s(load.arrivals, load.seed)
     _make(folder)
     settings: dict[str, Any] = {
@@ -63,7 +68,7 @@ def perform(
         settings |= _llm_settings(load)
     else:
         reachable(load.url)
-        plans = calls(load, due_s, folder)
+        plans = calls(load, due_s, speak)
         settings["reply_timeout_s"] = load.reply_timeout_s
         (folder / "calls").mkdir()
     (folder / "plans.jsonl").write_text("".join(json.dumps(plan) + "\n" for plan in plans), encoding="utf-8")

@@ -1,32 +1,25 @@
-"""Questions as audio files: spoken by the prepared speech model, in a process of its own (piper is GPL-licensed)."""
+"""Questions as audio files, spoken once and kept in the cache. Who speaks is the caller's: no voice is known here."""
 
 import hashlib
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from configs.errors import InputError
+import soundfile
+
 from configs.models import cache_dir, prepared
+from loadtests.wav import Clip
+
+Speak = Callable[[Sequence[str]], list[Clip]]
 
 
-def spoken(texts: Sequence[str]) -> list[Path]:
-    """A WAV file a text, kept in the cache. Raises InputError where the model is not prepared or cannot speak one."""
-    voice = next(prepared("tts").glob("*.onnx"))
-    folder = cache_dir() / "speech" / voice.parent.name
+def spoken(texts: Sequence[str], speak: Speak) -> list[Path]:
+    """A WAV file a text. Raises NotPrepared where there is no speech model."""
+    folder = cache_dir() / "speech" / prepared("tts").name
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.wav" for text in texts]
-    for text, path in zip(texts, paths, strict=True):
-        if path.exists():
-            continue
+    missing = [(text, path) for text, path in zip(texts, paths, strict=True) if not path.exists()]
+    for clip, (_, path) in zip(speak([text for text, _ in missing]) if missing else [], missing, strict=True):
         part = path.with_suffix(".part.wav")
-        done = subprocess.run(
-            [sys.executable, "-m", "piper", "-m", str(voice), "-f", str(part)],
-            input=text,
-            text=True,
-            capture_output=True,
-        )
-        if done.returncode or not part.exists():
-            raise InputError("load", "questions", text, f"could not be spoken: {done.stderr.strip()[-200:]}")
+        soundfile.write(part, clip.samples, clip.rate)
         part.rename(path)
     return paths

@@ -13,6 +13,7 @@ from loadtests.load import LlmLoad, VoiceLoad
 from loadtests.report import page, table
 from loadtests.results import gather
 from loadtests.run import Progress, perform
+from loadtests.speech import Speak
 from loadtests.sweep import Knee, Trial, find_knee
 
 Bar = Callable[[LlmLoad | VoiceLoad], AbstractContextManager[Progress]]
@@ -34,6 +35,7 @@ def perform_sweep(
     workers: int,
     say: Callable[[str], None],
     bar: Bar,
+    speak: Speak | None = None,
 ) -> Knee:
     """Runs under `folder`, one folder a trial. Raises InputError for a load without a single rate."""
     arrivals = load.arrivals
@@ -46,7 +48,7 @@ def perform_sweep(
         say(f"trying {rate_per_s:.4g} a second")
         with bar(at_rate) as progress:
             out = folder / f"{rate_per_s:.6g}-per-s"
-            results = gather(perform(at_rate, out, workers, stop_when_growing=True, progress=progress))
+            results = gather(perform(at_rate, out, workers, stop_when_growing=True, progress=progress, speak=speak))
         grows = results.run.ended == GROWS
         judged = judge(gate or default_gate(), results.metrics, [] if grows else results.void)
         holds = False if grows else {Verdict.PASS: True, Verdict.FAIL: False}.get(judged.verdict)

@@ -8,16 +8,16 @@ import numpy.typing as npt
 
 from configs.errors import MISSING, InputError
 from loadtests.load import VoiceLoad
-from loadtests.speech import spoken
+from loadtests.speech import Speak, spoken
 from loadtests.wav import read_clip
 
 AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
 
 
-def calls(load: VoiceLoad, due_s: npt.NDArray[np.float64], folder: Path) -> list[dict[str, Any]]:
+def calls(load: VoiceLoad, due_s: npt.NDArray[np.float64], speak: Speak | None) -> list[dict[str, Any]]:
     """One plan a due time: {index, due_s, turns: [{clip, think_s, barge_in_after_s}]}. Raises InputError."""
     rng = np.random.default_rng([load.seed, 2])
-    clips = clip_paths(load)
+    clips = clip_paths(load, speak)
     for clip in clips:
         read_clip(clip)
     plans = []
@@ -37,12 +37,12 @@ def calls(load: VoiceLoad, due_s: npt.NDArray[np.float64], folder: Path) -> list
     return plans
 
 
-def clip_paths(load: VoiceLoad) -> list[Path]:
-    """The files that callers speak. Raises InputError where there are none."""
+def clip_paths(load: VoiceLoad, speak: Speak | None) -> list[Path]:
+    """The files that callers speak; `speak` says the load's questions. Raises InputError where there are none."""
     if load.clips is None:
-        if not load.questions:
+        if not load.questions or speak is None:
             raise InputError("load", "questions", MISSING, "expected clips (a folder of audio files) or questions")
-        return spoken(load.questions)
+        return spoken(load.questions, speak)
     if not load.clips.is_dir():
         raise InputError("load", "clips", str(load.clips), "is no folder")
     paths = sorted(path.absolute() for path in load.clips.iterdir() if path.suffix.lower() in AUDIO)

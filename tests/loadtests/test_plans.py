@@ -1,6 +1,7 @@
 """Loads and their plans: what is drawn, and what bad input is told."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 
 from configs.errors import InputError
+from loadtests import speech
 from loadtests.draws import Distribution
 from loadtests.llm_plan import conversations, read_dataset
 from loadtests.load import LlmLoad, VoiceLoad, read_load
 from loadtests.voice_plan import calls
+from loadtests.wav import Clip, read_clip
 
 
 def llm(**overrides: Any) -> LlmLoad:
@@ -130,7 +133,7 @@ def test_voice_needs_clips(tmp_path: Path) -> None:
     def plan(**overrides: Any) -> list[dict[str, Any]]:
         load = read_load("voice", None, overrides)
         assert isinstance(load, VoiceLoad)
-        return calls(load, np.arange(1.0), tmp_path)
+        return calls(load, np.arange(1.0), None)
 
     with pytest.raises(InputError, match="is no folder"):
         plan(clips=str(tmp_path / "none"))
@@ -141,3 +144,17 @@ def test_voice_needs_clips(tmp_path: Path) -> None:
         plan(clips=str(tmp_path))
     with pytest.raises(InputError, match="questions"):
         plan(questions=[])
+
+
+def test_questions_are_spoken_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def speak(texts: Sequence[str]) -> list[Clip]:
+        said.append(list(texts))
+        return [Clip(np.full((1600, 1), len(text), np.int16), 16_000) for text in texts]
+
+    said: list[list[str]] = []
+    monkeypatch.setenv("FIRSTCLAUSE_CACHE", str(tmp_path))
+    monkeypatch.setattr(speech, "prepared", lambda name: tmp_path / "voice-1")
+    speech.spoken(["a", "bb"], speak)
+    paths = speech.spoken(["bb", "ccc"], speak)
+    assert said == [["a", "bb"], ["ccc"]]
+    assert [int(read_clip(path).samples[0, 0]) for path in paths] == [2, 3]

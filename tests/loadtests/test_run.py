@@ -133,7 +133,7 @@ def test_a_sweep_finds_a_known_knee(llm_server: Callable[..., str], tmp_path: Pa
     url = llm_server(base_ms=200, chunks=11, chunk_ms=20, slots=4)
     done = subprocess.run(
         command(
-            "sweep", "llm", "--url", url, "--set", "arrivals={kind: constant, rate_per_s: 5, duration_s: 4}",
+            "sweep", "llm", "--url", url, "--set", "arrivals={kind: constant, rate_per_s: 5, duration_s: 2.5}",
             "--set", "turns=1", "--set", "slo={due_ttft_ms: 500}", "--tolerance", "1", "--out", str(tmp_path), "--json",
         ),
         cwd=ROOT, capture_output=True, text=True,
