@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,13 +261,18 @@ def _kv_capacity(asked: Asked, told: int | None, loaded: "Loaded | None", kv_byt
 
 @contextlib.contextmanager
 def _bar() -> Iterator["Progress"]:
-    """A bar on stderr."""
+    """A bar on what is stderr now: an engine in this process prints elsewhere later."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
+    with (
+        os.fdopen(os.dup(2), "w") as stderr,
+        Bar(
+            *columns, console=Console(file=stderr), transient=True, redirect_stdout=False, redirect_stderr=False
+        ) as shown,
+    ):
         task = shown.add_task("starting", total=1.0)
         yield lambda name, done: shown.update(task, description=name, completed=done)
 

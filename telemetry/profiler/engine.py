@@ -1,6 +1,6 @@
 """The target in this process: vLLM's engine alone, with the arguments and environment of the deployment's own.
 
-What the engine prints goes to a log file, so that standard output stays the caller's.
+What the engine prints goes to a log file: standard output is the caller's, standard error its progress bar's.
 """
 
 import contextlib
@@ -88,7 +88,7 @@ def engine_target(spec: EngineSpec, weights: Sequence[Path]) -> Iterator[EngineT
     for path in weights:
         evict(path)
     begun_s = time.perf_counter()
-    with tempfile.TemporaryFile() as log, _stdout_to(log.fileno()):
+    with tempfile.TemporaryFile() as log, _printing_to(log.fileno()):
         try:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
@@ -113,14 +113,19 @@ def _engines_own(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _stdout_to(descriptor: int) -> Iterator[None]:
-    """Standard output of this process and of those it starts."""
-    sys.stdout.flush()
-    own = os.dup(1)
-    os.dup2(descriptor, 1)
+def _printing_to(descriptor: int) -> Iterator[None]:
+    """Standard output and error of this process and of those it starts."""
+    own = {}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    for number in (1, 2):
+        own[number] = os.dup(number)
+        os.dup2(descriptor, number)
     try:
         yield
     finally:
-        sys.stdout.flush()
-        os.dup2(own, 1)
-        os.close(own)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number, copy in own.items():
+            os.dup2(copy, number)
+            os.close(copy)
