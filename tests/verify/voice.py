@@ -124,7 +124,6 @@ def verify(say: Callable[[str], None]) -> Part:
     return Part(
         "From the caller's last sound to the first audible sound of the reply, in ms; one caller, the arms "
         f"interleaved; same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. "
-        "The budget is 300 ms.\n\n"
-        + table(results),
+        "The budget is 300 ms.\n\n" + table(results),
         short,
     )
