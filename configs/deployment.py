@@ -36,7 +36,7 @@ class LlmConfig(Frozen):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     cpu_cores: str = "0-1"
     """The cores that a CPU engine binds its threads to."""
-    engine: dict[str, Any] = {}
+    engine: dict[str, Any] = Field(default_factory=dict)
 
 
 class RayConfig(Frozen):
