@@ -32,14 +32,17 @@ print(ray.get(ray.remote(lambda: "alive").remote()), flush=True)
 @pytest.fixture
 def other_ray() -> Iterator["subprocess.Popen[str]"]:
     """Somebody else's Ray on this machine."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", OTHER_RAY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER_RAY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert "up" in process.stdout.readline()
-    yield process
-    process.kill()
+    ) as process:
+        assert process.stdout is not None
+        assert "up" in process.stdout.readline()
+        yield process
+        process.kill()
 
 
 @pytest.mark.skipif(not (ROOT / ".venv" / ".made-by-make").exists(), reason="this checkout was not set up by make")
