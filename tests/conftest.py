@@ -4,6 +4,7 @@ REQUIRE_ALL=1 turns every skip into a failure: on a build server that has everyt
 """
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -13,6 +14,12 @@ from typing import Any
 import pytest
 
 from loadtests.wav import Clip, read_clip
+
+
+def pytest_configure() -> None:
+    """Started in the background, a process ignores Ctrl-C, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
