@@ -28,8 +28,11 @@ class Overloaded(Exception):
     """Every replica looked at would make the request wait longer than it may. Coming again after wait_ms may help."""
 
     def __init__(self, wait_ms: float) -> None:
-        super().__init__(f"the shortest wait is {wait_ms:.0f} ms")
+        super().__init__(wait_ms)
         self.wait_ms = wait_ms
+
+    def __str__(self) -> str:
+        return f"the shortest wait is {self.wait_ms:.0f} ms"
 
 
 class RouteConfig(Frozen):
@@ -39,6 +42,7 @@ class RouteConfig(Frozen):
     request and by whoever comes behind it on the other replica; under 0.5 a full fleet copies until nobody keeps any.
     max_homes: replicas with the prefix that a decision looks at; candidates: others that it draws, by capacity weight.
     max_entries bounds the memory, about 200 bytes each. ticket_s: a reservation that nobody ended ends after it.
+    others_s: how long a replica's word on what other routers sent it counts.
     """
 
     hysteresis: NonNegative = 1.0
@@ -46,6 +50,7 @@ class RouteConfig(Frozen):
     candidates: Count = 8
     max_entries: Count = 500_000
     ticket_s: Positive = 900.0
+    others_s: Positive = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +67,15 @@ class ReplicaRates:
 
 @dataclass(slots=True)
 class Load:
-    """What is reserved on one replica."""
+    """What is reserved on one replica, and what others are known to have sent there."""
 
     rates: ReplicaRates
     uncached_tokens: dict[int, float] = field(default_factory=dict)  # by priority; queued and running, to first token
     sequences: int = 0
     kv_tokens: float = 0.0
     output_tokens: float = 0.0
+    others: int = 0  # other routers' requests there, taken to be like this one's
+    others_until_s: float = 0.0
 
     def wait_ms(self, kv_tokens: float, priority: int = 0) -> float:
         """What a request that needs `kv_tokens` waits for here before its own prefill begins.
@@ -76,12 +83,14 @@ class Load:
         Prompts of a lower class (a larger priority) are not ahead of it; running sequences are, of whatever class.
         """
         rates = self.rates
-        wait_s = sum(t for p, t in self.uncached_tokens.items() if p <= priority) / rates.prefill_tokens_per_s
-        if self.sequences:
-            wait_s += rates.itl_base_s + self.sequences * rates.itl_per_sequence_s
-        over = (
-            max((self.sequences + 1) / rates.max_sequences, (self.kv_tokens + kv_tokens) / rates.kv_capacity_tokens) - 1
-        )
+        sequences = self.sequences + self.others
+        alike = sequences / self.sequences if self.others and self.sequences else 1.0
+        ahead_tokens = alike * sum(t for p, t in self.uncached_tokens.items() if p <= priority)
+        wait_s = ahead_tokens / rates.prefill_tokens_per_s
+        if sequences:
+            wait_s += rates.itl_base_s + sequences * rates.itl_per_sequence_s
+        kv_share = (alike * self.kv_tokens + kv_tokens) / rates.kv_capacity_tokens
+        over = max((sequences + 1) / rates.max_sequences, kv_share) - 1
         if over > 0 and self.sequences:
             # A full batch turns over once in the time of a mean reply; `over` is the share that has to leave first.
             wait_s += (
@@ -145,6 +154,18 @@ class Router:
             self.belief.end(replica)
             self._weigh()
 
+    def reset(self, replica: Hashable) -> None:
+        """The replica's cache was emptied; what runs there goes on."""
+        if replica in self.loads:
+            self.belief.start(replica, self.loads[replica].rates.kv_capacity_tokens)
+
+    def seen(self, replica: Hashable, requests: int, now_s: float) -> None:
+        """The replica says that so many requests are on it, whoever sent them."""
+        load = self.loads.get(replica)
+        if load is not None:
+            load.others = max(0, requests - load.sequences)
+            load.others_until_s = now_s + self.config.others_s
+
     def route(
         self,
         chain: Chain,
@@ -155,7 +176,7 @@ class Router:
         max_wait_ms: float = float("inf"),
         among: Collection[Hashable] | None = None,
     ) -> Ticket:
-        """Choose a replica and reserve on it. `output_tokens` is an estimate; `among` limits the choice.
+        """Choose a replica and reserve on it. `output_tokens` is an estimate; `among` limits the choice, not to none.
 
         Raises LookupError where there is no replica, and Overloaded, with nothing reserved, where the wait on the
         chosen one is over max_wait_ms: what a deadline leaves.
@@ -171,6 +192,8 @@ class Router:
         best_ms = best_wait_ms = float("inf")
         for replica in chain_of(held, self._draw()) if among is None else among:
             load, (hit, _) = self.loads[replica], held.get(replica, NOT_HELD)
+            if load.others and now_s > load.others_until_s:
+                load.others = 0
             rate = load.rates.prefill_tokens_per_s
             wait_ms = load.wait_ms(prompt_tokens - hit + output_tokens, priority)
             # Between replicas alike: wait(home) > wait(other) + (1 + hysteresis) * saved_ms sends it to the other.
@@ -209,8 +232,13 @@ class Router:
         if ticket.prefilling:
             ticket.prefilling = False
             ticket.load.uncached_tokens[ticket.priority] -= ticket.uncached_tokens
-            if cached_tokens is not None and self.loads.get(ticket.replica) is ticket.load:
-                self.belief.reported(ticket.replica, ticket.hit_tokens, ticket.passed_tokens, cached_tokens)
+            if cached_tokens is not None:
+                self.hit(ticket, cached_tokens)
+
+    def hit(self, ticket: Ticket, cached_tokens: int) -> None:
+        """The engine's word on the hit, which may come with the reply's last chunk."""
+        if self.loads.get(ticket.replica) is ticket.load:
+            self.belief.reported(ticket.replica, ticket.hit_tokens, ticket.passed_tokens, cached_tokens)
 
     def end(self, ticket: Ticket) -> None:
         """The request is done, failed, or was abandoned, at any time. A second call does nothing."""
