@@ -61,7 +61,8 @@ class Agent(FrameProcessor):
         self._gate = Gate()
         self._numbers = itertools.count(1)
         self._turns: dict[int, Turn] = {}
-        self._of_guess: dict[int, int] = {}
+        self._held_guess = 0
+        self._caller_speaks = False
         self._early: ConfirmedFrame | None = None
         self._carried = ""
         self._shown = 0
@@ -71,9 +72,8 @@ class Agent(FrameProcessor):
     async def greet(self) -> None:
         """Say the greeting, if there is one."""
         if self._config.persona.greeting:
-            number = next(self._numbers)
             script = Script()
-            self._turns[number] = Turn("", script=script)
+            number = self._begin(Turn("", script=script))
             self._turns[number].making = asyncio.create_task(self._greet_aloud(script, self._config.persona.greeting))
             await self._carry_out([*self._gate.guess(number), *self._gate.confirm(number)])
 
@@ -89,7 +89,7 @@ class Agent(FrameProcessor):
         elif isinstance(frame, WithdrawnFrame):
             await self._on_withdrawn(frame.guess)
         elif isinstance(frame, ConfirmedFrame):
-            await self._on_confirmed(frame)
+            await self._on_silent(frame)
         elif isinstance(frame, RTVISendTextFrame):
             await self._on_typed(frame.text)
         else:
@@ -105,8 +105,7 @@ class Agent(FrameProcessor):
     # What the caller does
 
     async def _on_opened(self) -> None:
-        if self._gate.spoken is not None:
-            self._playout.pause()
+        self._caller_goes_on()
         await self.push_frame(rtvi("user-started-speaking"))
 
     async def _on_words(self, text: str) -> None:
@@ -126,21 +125,29 @@ class Agent(FrameProcessor):
             return
         if self._gate.spoken is not None:
             await self._interrupt()
-        number = self._of_guess[frame.guess] = next(self._numbers)
-        self._turns[number] = Turn(self._with_carried(frame.text), frame.guessed_at, frame.transcribed_at)
+        self._held_guess = frame.guess
+        number = self._begin(Turn(self._with_carried(frame.text), frame.guessed_at, frame.transcribed_at))
         await self._carry_out(self._gate.guess(number))
         if confirmed is not None:
             await self._on_confirmed(confirmed)
 
     async def _on_withdrawn(self, guess: int) -> None:
-        if self._gate.spoken is not None:
-            self._playout.pause()
-        if guess in self._of_guess:
-            await self._carry_out(self._gate.withdraw(self._of_guess[guess]))
+        self._caller_goes_on()
+        if guess == self._held_guess and self._gate.held is not None:
+            await self._carry_out(self._gate.withdraw(self._gate.held))
+
+    def _caller_goes_on(self) -> None:
+        """Nothing sounds while the caller speaks; whether this interrupts, the words decide."""
+        self._caller_speaks = True
+        self._playout.pause()
+
+    async def _on_silent(self, frame: ConfirmedFrame) -> None:
+        self._caller_speaks = False
+        await self._on_confirmed(frame)
 
     async def _on_confirmed(self, frame: ConfirmedFrame) -> None:
-        number = self._of_guess.get(frame.guess)
-        if number is None or number != self._gate.held:
+        number = self._gate.held
+        if number is None or frame.guess != self._held_guess:
             # The words are not known yet, or there were none.
             self._early = frame
             return
@@ -155,8 +162,7 @@ class Agent(FrameProcessor):
             return
         if self._gate.spoken is not None:
             await self._interrupt()
-        number = next(self._numbers)
-        self._turns[number] = Turn(self._with_carried(text.strip()))
+        number = self._begin(Turn(self._with_carried(text.strip())))
         await self._carry_out(self._gate.guess(number))
         await self._commit(number)
 
@@ -165,7 +171,18 @@ class Agent(FrameProcessor):
         self._carried = ""
         await self.push_frame(rtvi("user-transcription", text=turn.text, final=True))
         self._history.say("user", turn.text)
+        if not self._caller_speaks:
+            # Else the caller has gone on before the words of this turn were known: the answer waits for those that
+            # follow, which continue the turn or are no words.
+            self._playout.resume()
         await self._carry_out(self._gate.confirm(number))
+
+    def _begin(self, turn: Turn) -> int:
+        """Number a turn. Those before it that are neither held nor spoken are over."""
+        self._turns = {n: t for n, t in self._turns.items() if n in (self._gate.held, self._gate.spoken)}
+        number = next(self._numbers)
+        self._turns[number] = turn
+        return number
 
     def _with_carried(self, text: str) -> str:
         return f"{self._carried} {text}".strip()

@@ -5,7 +5,7 @@ It runs from the guess on and fills a script; whether the script is heard is the
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,7 +88,7 @@ class Answer:
 
 
 async def speak_into(
-    script: Script, voice: Voice, rate: int, text: str, aside: bool, urgent: bool, on_audio: object = None
+    script: Script, voice: Voice, rate: int, text: str, aside: bool, urgent: bool, on_audio: Callable[[], None] = lambda: None
 ) -> None:
     """Synthesise `text` as the script's next clause, without the silence around it but for a pause behind it.
 
@@ -106,8 +106,7 @@ async def speak_into(
                     samples = _from_first_sound(samples, rate)
                     leading = not len(samples)
                 if len(samples):
-                    if callable(on_audio):
-                        on_audio()
+                    on_audio()
                     samples = np.concatenate([quiet, samples])
                     end = _sound_end(samples, rate)
                     samples, quiet = samples[:end], samples[end:]

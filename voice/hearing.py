@@ -103,6 +103,7 @@ class Hearing(FrameProcessor):
             voice_end_ms = self._utterance.last_loud_ms(self._heard_ms - event.silence_ms)
             at = self._utterance.arrived_at(voice_end_ms)
             self._loudness.new_turn()
+            self._transcript = None  # the turn's words may still be on their way: the next turn leaves them alone
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
     async def _guess(self, guess: Guessed, transcript: "asyncio.Task[str]", guessed_at: float) -> None:

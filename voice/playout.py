@@ -125,7 +125,6 @@ class Playout:
     async def play(self, script: Script) -> None:
         """Play to the end. Cancel to stop; `heard` stays readable until the next `play`."""
         self._sent = []
-        self._playing.set()
         due = time.monotonic()
         index = 0
         while True:
@@ -141,7 +140,7 @@ class Playout:
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     async def _play_clause(self, script: Script, clause: Clause, due: float) -> float:
-        sent, pending, taken = 0, np.zeros(0, dtype=np.int16), 0
+        begun, sent, pending, taken = False, 0, np.zeros(0, dtype=np.int16), 0
         while True:
             if self.paused:
                 await self._playing.wait()
@@ -156,7 +155,8 @@ class Playout:
             if not len(pending):
                 return due
             chunk, pending = pending[: self._chunk], pending[self._chunk :]
-            if sent == 0:
+            if not begun:
+                begun = True
                 await self._on_clause(clause)
                 self._sent.append((clause, 0))
             now = time.monotonic()
