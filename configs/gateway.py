@@ -1,0 +1,39 @@
+"""The gateway in front of the LLM tier: who may call, how much at once, where its books are."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from configs.schema import Frozen
+from configs.state import state_dir
+from configs.tenants import TENANTS_YAML
+
+CONFIGS = Path(__file__).parent
+
+
+class GatewayConfig(Frozen):
+    """`firstclause up --config`'s `gateway`."""
+
+    tenants: Path = TENANTS_YAML
+    open: bool | None = None
+    """Whether it answers without a key. None: on a loopback address only. Behind a proxy, set it to false."""
+    replicas: Annotated[int, Field(ge=1, le=1000)] = 1
+    store: str | None = None
+    """SQLAlchemy's URL of quotas and usage, one for all gateways; None: gateway.db in the state directory."""
+    profile: Path = CONFIGS / "plans" / "profiles" / "smollm2-135m-two-cores.yaml"
+    """The replica's measured rates (`firstclause profile` writes such a file): what a request is charged by."""
+    prices: Path = CONFIGS / "plans" / "price.yaml"
+    """The scenario whose price list `firstclause usage` bills by."""
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 2_097_152
+    max_queue_s: Annotated[float, Field(gt=0)] = 120
+    """How long a request may wait for admission before it is told to come again."""
+    unstated_output_tokens: Annotated[int, Field(ge=1)] = 256
+    """What a reply without max_tokens is reckoned at until it is measured."""
+    max_stream_s: Annotated[float, Field(gt=0)] = 600
+    """The longest reply, and so what a scale-down or a rollout waits for."""
+    otlp_endpoint: str | None = None
+    """Where spans go (OTLP over gRPC), gateway to engine; None: nowhere."""
+
+    def store_url(self) -> str:
+        return self.store or f"sqlite:///{state_dir() / 'gateway.db'}"
