@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from configs.routing import RoutingConfig
 from configs.schema import Frozen, load
 from configs.voice import VoiceConfig
 
@@ -37,6 +38,7 @@ class LlmConfig(Frozen):
     cpu_cores: str = "0-1"
     """The cores that a CPU engine binds its threads to."""
     engine: dict[str, Any] = Field(default_factory=dict)
+    routing: RoutingConfig = RoutingConfig()
 
 
 class RayConfig(Frozen):
