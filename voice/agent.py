@@ -63,7 +63,7 @@ class Agent(FrameProcessor):
         self._turns: dict[int, Turn] = {}
         self._held_guess = 0
         self._caller_speaks = False
-        self._early: ConfirmedFrame | None = None
+        self._early: dict[int, ConfirmedFrame] = {}
         self._carried = ""
         self._shown = 0
         self._playout = Playout(OUT_RATE, self._send, self._on_clause)
@@ -114,9 +114,8 @@ class Agent(FrameProcessor):
             await self._interrupt()
 
     async def _on_guess(self, frame: GuessFrame) -> None:
-        confirmed, self._early = self._early, None
-        if confirmed is not None and confirmed.guess != frame.guess:
-            confirmed = None
+        confirmed = self._early.pop(frame.guess, None)
+        self._early = {guess: early for guess, early in self._early.items() if guess > frame.guess}
         if not frame.text or (self._gate.spoken is not None and not interrupts(frame.text, self._config.turn_taking)):
             # A cough, or 'mhmm' over the agent: it goes on where it paused.
             self._playout.resume()
@@ -149,7 +148,7 @@ class Agent(FrameProcessor):
         number = self._gate.held
         if number is None or frame.guess != self._held_guess:
             # The words are not known yet, or there were none.
-            self._early = frame
+            self._early[frame.guess] = frame
             return
         turn = self._turns[number]
         turn.voice_end_at, turn.confirmed_at = frame.voice_end_at, frame.confirmed_at
@@ -198,8 +197,9 @@ class Agent(FrameProcessor):
         else:
             self._history.say("assistant", heard)
         await self.push_frame(InterruptionFrame())
-        await self.push_frame(rtvi("bot-stopped-speaking"))
-        await self._tell_reply(turn, heard, interrupted=True)
+        if self._playout.heard_ms:
+            await self.push_frame(rtvi("bot-stopped-speaking"))
+            await self._tell_reply(turn, heard, interrupted=True)
 
     # What the agent does
 
@@ -213,6 +213,7 @@ class Agent(FrameProcessor):
                 )  # fmt: skip
                 turn.script = turn.answer.script
                 turn.making = asyncio.create_task(turn.answer.run(), name=f"answer {self._call_id}-{number}")
+                await self.push_frame(rtvi("bot-llm-started"))
             elif order is Order.SPEAK:
                 self._playing = asyncio.create_task(self._speak(number), name=f"speak {self._call_id}-{number}")
             elif order is Order.DROP:
@@ -247,6 +248,9 @@ class Agent(FrameProcessor):
         if not self._playout.heard_ms:
             await self.push_frame(rtvi("bot-started-speaking"))
         await self.push_frame(rtvi("bot-tts-text", text=clause.text))
+        spoken = self._turns[self._gate.spoken].answer if self._gate.spoken is not None else None
+        if clause.aside and spoken is not None:
+            await self.push_frame(server_message("notice", reason="no_answer", text=clause.text))
 
     async def _tell_lines(self, turn: Turn) -> None:
         """The turn's budget, once its reply is audible. Typed turns and the greeting have none."""

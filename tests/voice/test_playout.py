@@ -101,3 +101,18 @@ async def test_pace_is_real_time_with_a_short_lead() -> None:
     begun = time.monotonic()
     await listener.playout.play(script(("x", sound(300))))
     assert time.monotonic() - begun >= 0.3 - CHUNK_MS / 1000, "not faster than it sounds"
+
+
+async def test_a_pause_as_a_clause_begins_does_not_begin_it_twice() -> None:
+    listener = Listener()
+    playing = asyncio.create_task(listener.playout.play(script(("one", sound(200, 1)), ("two", sound(100, 2)))))
+    while len(listener.clauses) < 2:  # noqa: ASYNC110 - what is waited for is a count
+        await asyncio.sleep(0.001)
+    assert 2 not in listener.heard, "the second clause has begun, and its first sound is not due yet"
+    listener.playout.pause()
+    await asyncio.sleep(0.1)
+    listener.playout.resume()
+    await playing
+    assert listener.clauses == ["one", "two"]
+    assert listener.playout.all_text() == "one two"
+    assert listener.heard == [1] * 200 + [2] * 100

@@ -1,0 +1,36 @@
+"""A recognizer so slow that the caller goes on before the words of a finished turn are known. The models are fakes."""
+
+from collections.abc import Callable
+
+import pytest
+
+from loadtests.call import dial
+from loadtests.wav import Clip
+from telemetry.sound import first_loud_start_ms
+from tests.support.clips import join, silence
+from tests.support.stages import Stages, serving
+
+pytestmark = pytest.mark.system
+
+
+async def test_a_caller_who_goes_on_before_the_words_are_known_gets_one_answer_to_all(
+    say: Callable[[str], Clip],
+) -> None:
+    first, rest = say("Tell me."), say("Paris is the capital of France and has a long history.")
+    assert first.duration_s + 0.8 < 2 < rest.duration_s
+    stages = Stages(asr=1.0, words=lambda duration_s: "tell me" if duration_s < 2 else "the capital")
+    async with serving(stages) as url:
+        call = await dial(url)
+        try:
+            said = await call.say(join(first, silence(0.5, first.rate), rest))
+            reply = await call.wait_for(
+                lambda event: event.type == "server-message" and event.data.get("kind") == "reply", timeout_s=20
+            )
+        finally:
+            await call.hang_up()
+    assert reply is not None, (call.events, stages.asked)
+    assert not reply.data["interrupted"]
+    assert [message["content"] for message in stages.asked[-1] if message["role"] == "user"] == ["tell me the capital"]
+    audible_ms = first_loud_start_ms(call.recording.agent(), call.recording.rate, 0)
+    assert audible_ms is not None
+    assert audible_ms > (said.at_s + said.clip.duration_s) * 1000 - 500, "nothing sounds while the caller speaks"
