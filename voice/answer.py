@@ -88,7 +88,13 @@ class Answer:
 
 
 async def speak_into(
-    script: Script, voice: Voice, rate: int, text: str, aside: bool, urgent: bool, on_audio: Callable[[], None] = lambda: None
+    script: Script,
+    voice: Voice,
+    rate: int,
+    text: str,
+    aside: bool,
+    urgent: bool,
+    on_audio: Callable[[], None] = lambda: None,
 ) -> None:
     """Synthesise `text` as the script's next clause, without the silence around it but for a pause behind it.
 
