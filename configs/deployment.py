@@ -5,11 +5,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from configs.fleet import Access, Rollout, Tier, Tls
+from configs.gateway import GatewayConfig
 from configs.routing import RoutingConfig
 from configs.schema import Frozen, load
 from configs.voice import VoiceConfig
 
 DEFAULT_CONFIG = Path(__file__).parent / "local.yaml"
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+EVERY_HOST = ("0.0.0.0", "::")
 
 
 class HttpConfig(Frozen):
@@ -17,9 +21,21 @@ class HttpConfig(Frozen):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] = 8000
+    tls: Tls | None = None
+    """None: plain HTTP, for loopback or behind something that ends TLS."""
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in LOOPBACK_HOSTS
+
+    @property
+    def inside_url(self) -> str:
+        """The base URL for a process on a node that serves HTTP, itself included."""
+        host = "127.0.0.1" if self.host in EVERY_HOST else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
 
-class LlmConfig(Frozen):
+class LlmConfig(Tier):
     """The LLM tier. `device` decides the engine's defaults; `engine` passes any vLLM engine argument through."""
 
     model: str = "smollm2-135m-instruct-w8a8"
@@ -55,7 +71,15 @@ class Deployment(Frozen):
     http: HttpConfig = HttpConfig()
     ray: RayConfig = RayConfig()
     llm: LlmConfig = LlmConfig()
+    gateway: GatewayConfig = GatewayConfig()
     voice: VoiceConfig
+    access: Access = Access()
+    rollout: Rollout = Rollout()
+
+    @property
+    def login(self) -> bool:
+        """Whether the page asks for a signed link."""
+        return self.access.login == "link" or (self.access.login is None and not self.http.loopback)
 
 
 def load_deployment(path: Path = DEFAULT_CONFIG) -> Deployment:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from configs.fleet import Tier
 from configs.schema import Frozen
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -66,6 +67,8 @@ class Hearing(Frozen):
     model: str = "whisper-base"
     compute_type: Literal["int8", "int8_float16", "float16", "float32"] = "int8"
     device: Literal["cpu", "cuda"] = "cpu"
+    gpu_share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """The part of a GPU that a replica on `cuda` takes: four replicas share one."""
     threads: Annotated[int, Field(ge=1, le=64)] = 2
     interim_every_ms: Annotated[float, Field(ge=200, le=10_000)] = 800
     """How often the words so far are shown while the caller speaks."""
@@ -89,7 +92,16 @@ class Language(Frozen):
     """After this long without a word the caller hears the apology."""
 
 
-class VoiceConfig(Frozen):
+class IceServer(Frozen):
+    """A STUN or TURN server, for the page and for the replicas."""
+
+    urls: Annotated[tuple[Annotated[str, Field(pattern=r"^(stun|turns?):.+")], ...], Field(min_length=1)]
+    secret_env: str | None = None
+    """The environment variable with the secret that a TURN server shares (coturn's static-auth-secret): callers get
+    credentials of an hour, made with it. None: a server that asks for none."""
+
+
+class VoiceConfig(Tier):
     """One voice application."""
 
     replicas: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -98,8 +110,8 @@ class VoiceConfig(Frozen):
     max_call_s: Annotated[float, Field(gt=0, le=86_400)] = 3600
     max_message_bytes: Annotated[int, Field(ge=4096, le=16_777_216)] = 262_144
     """A larger WebSocket message is refused, and the call goes on."""
-    ice_servers: tuple[str, ...] = ()
-    """STUN or TURN URLs for callers behind a NAT; none are needed on one network."""
+    ice_servers: tuple[IceServer, ...] = ()
+    """For callers behind a NAT; none are needed on one network."""
     persona: Persona
     turn_taking: TurnTaking = TurnTaking()
     hearing: Hearing = Hearing()

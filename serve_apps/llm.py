@@ -66,6 +66,8 @@ def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
             "max_ongoing_requests": 8 * config.max_num_seqs,
             "health_check_timeout_s": 60,
             "graceful_shutdown_timeout_s": 300,
+            "max_surge_percent": config.surge_percent,
+            **({"placement_group_bundle_label_selector": [config.nodes]} if config.nodes else {}),
         },
         # The default batcher holds the first token back for 50 ms.
         experimental_configs={"stream_batching_interval_ms": 0},

@@ -10,18 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from configs.budgets import load_budget
 from configs.deployment import Deployment
-from configs.models import prepared
-
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "LOGURU_LEVEL": "INFO",  # pipecat's debug lines hold what callers say
-}
-"""Set before Ray is imported: all models are local, so that nothing needs to call out."""
+from serve_apps.applications import APPLICATIONS, models_of
+from serve_apps.quiet import QUIET
 
 
 class PortTaken(RuntimeError):
@@ -43,12 +34,7 @@ def check_port(host: str, port: int) -> None:
 
 def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     """Start Ray and the applications; returns when they serve. Raises PortTaken, InputError or what Ray raises."""
-    models = {
-        "llm": prepared(deployment.llm.model),
-        "asr": prepared(deployment.voice.hearing.model),
-        "tts": prepared(deployment.voice.speaking.model),
-    }
-    budget = load_budget()
+    models_of(deployment)
     check_port(deployment.http.host, deployment.http.port)
     os.environ.update(QUIET)
     os.environ.pop("RAY_ADDRESS", None)
@@ -68,12 +54,10 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     )
     serve.start(http_options={"host": deployment.http.host, "port": deployment.http.port})
 
-    from serve_apps import llm, voice
-
-    progress(f"loading the LLM {deployment.llm.model}")
-    serve.run(llm.build(deployment.llm, models["llm"]), name=llm.APP_NAME, route_prefix="/v1")
-    progress("loading the voice models")
-    serve.run(voice.build(deployment, budget, models), name=voice.APP_NAME, route_prefix="/")
+    for served in APPLICATIONS:
+        progress(f"loading {served.loading}")
+        application = served.build(deployment.model_dump(mode="json"))
+        serve.run(application, name=served.name, route_prefix=served.route_prefix)
     progress(f"serving after {time.monotonic() - begun:.0f} s")
 
 

@@ -18,7 +18,6 @@ from voice.switchboard import Switchboard
 from voice.webrtc import offer_loopback
 
 APP_NAME = "voice"
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 @serve.deployment(name="Voice")
@@ -29,7 +28,7 @@ class VoiceApp:
     async def __init__(  # type: ignore[misc]  # Ray awaits it
         self, deployment: Deployment, budget: Budget, models: dict[str, Path]
     ) -> None:
-        if deployment.http.host in LOOPBACK_HOSTS:
+        if deployment.http.loopback:
             offer_loopback()
         self._deployment = deployment
         self._board = Switchboard(deployment.voice, await load_services(deployment, models), budget.allocation_ms())
@@ -40,11 +39,17 @@ class VoiceApp:
 
 def build(deployment: Deployment, budget: Budget, models: dict[str, Path]) -> serve.Application:
     """The application. `models` maps 'llm', 'asr' and 'tts' to their files."""
+    config = deployment.voice
     application: serve.Application = VoiceApp.options(  # type: ignore[attr-defined]
-        num_replicas=deployment.voice.replicas,
+        num_replicas=config.replicas,
         # Beyond the calls: their refusals, the page and its files.
-        max_ongoing_requests=deployment.voice.calls_per_replica + 64,
-        ray_actor_options={"num_cpus": 1},
+        max_ongoing_requests=config.calls_per_replica + 64,
+        max_surge_percent=config.surge_percent,
+        ray_actor_options={
+            "num_cpus": 1,
+            **({"num_gpus": config.hearing.gpu_share} if config.hearing.device == "cuda" else {}),
+            **({"label_selector": config.nodes} if config.nodes else {}),
+        },
         graceful_shutdown_timeout_s=30,
         health_check_timeout_s=60,
     ).bind(deployment, budget, models)

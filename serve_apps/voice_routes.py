@@ -1,5 +1,6 @@
 """The voice application's HTTP: the talk page, a call's WebSocket, a WebRTC call's signalling. No Ray in here."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from configs.budgets import RESPONSE_MS
 from voice.call import transport_params
 from voice.serializer import CallSerializer
 from voice.switchboard import BusyError, Switchboard
+from voice.turn import peers_servers
 from voice.webrtc import Offer, OfferError
 
 PAGE = Path(voice.__path__[0]) / "page"
@@ -88,7 +90,7 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
     async def settings() -> dict[str, object]:
         """What the page has to know before a call."""
         return {
-            "ice_servers": [{"urls": url} for url in board.config.ice_servers],
+            "ice_servers": peers_servers(board.config.ice_servers, time.time()),
             "response_ms": RESPONSE_MS,
             "allocation_ms": board.allocation_ms,
         }

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from pipecat.transports.base_transport import BaseTransport
 from configs.voice import VoiceConfig
 from voice.call import run_call
 from voice.services import Services
+from voice.turn import peers_servers
 from voice.webrtc import Offer, answer_of, connect, hang_up, transport_of, until_lost
 
 BUSY = "All lines are busy. Please try again in a moment."
@@ -76,7 +78,7 @@ class Switchboard:
     async def _webrtc_call(self, offer: Offer, answered: "asyncio.Future[dict[str, str]]") -> None:
         try:
             with self.place():
-                connection = await connect(offer, self.config.ice_servers)
+                connection = await connect(offer, peers_servers(self.config.ice_servers, time.time()))
                 if not answered.done():
                     answered.set_result(answer_of(connection))
                 call = asyncio.create_task(self._serve(transport_of(connection)))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from aioice import ice
+from aiortc import RTCIceServer
 from aiortc.jitterbuffer import JitterBuffer
 from loguru import logger
 from pipecat.transports.base_transport import TransportParams
@@ -45,10 +46,11 @@ class OfferError(ValueError):
     """An offer that no call can be made of. The message is for its sender."""
 
 
-async def connect(offer: Offer, ice_servers: Sequence[str]) -> SmallWebRTCConnection:
-    """A connection that has its answer and waits for its peer. Raises OfferError."""
+async def connect(offer: Offer, ice_servers: Sequence[dict[str, Any]]) -> SmallWebRTCConnection:
+    """A connection that has its answer and waits for its peer; servers as turn.py has them. Raises OfferError."""
     # pipecat's own timeout cancels itself half-way through closing, and leaves the sockets open: until_lost is ours.
-    connection = SmallWebRTCConnection(list(ice_servers), connection_timeout_secs=NEVER_S)
+    servers = [RTCIceServer(**server) for server in ice_servers]
+    connection = SmallWebRTCConnection(servers, connection_timeout_secs=NEVER_S)
     try:
         # Names that a browser hides its addresses behind are found by multicast, if at all; the peer's own checks
         # tell its address anyway.
