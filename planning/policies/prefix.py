@@ -65,11 +65,13 @@ class Belief:
 
     Engines evict the least recently used without telling. So a key counts as held on a replica until as many tokens
     entered its cache as it retains: all its KV memory at first, less once a hit is reported that is shorter than
-    believed, a little more with each that is not. A replica's epoch tells its entries from those of the engine that
+    believed (never under LEAST of it: a miss may also be a prefix that was still being computed), a little more with
+    each that is not. A replica's epoch tells its entries from those of the engine that
     ran there before. Where memory is short, the key that was not asked for longest is forgotten.
     """
 
     RECOVERY = 1.01
+    LEAST = 1 / 8
 
     def __init__(self, max_entries: int) -> None:
         self.max_entries = max_entries
@@ -89,6 +91,11 @@ class Belief:
     def end(self, replica: Hashable) -> None:
         """The replica is gone."""
         self._engines.pop(replica, None)
+
+    def filled(self, replica: Hashable) -> float:
+        """How often the replica's memory was filled so far, by what entered its cache."""
+        engine = self._engines[replica]
+        return engine.passed_tokens / engine.capacity_tokens
 
     def holders(self, chain: Chain, limit: int) -> dict[Hashable, tuple[int, float]]:
         """Replica -> (believed hit in tokens, tokens passed since), at most `limit` of them.
@@ -145,7 +152,8 @@ class Belief:
         if engine is None or not believed_tokens:
             return
         if hit_tokens < believed_tokens / 2:
-            engine.retained_tokens = min(engine.retained_tokens, passed_tokens)
+            least = max(passed_tokens, self.LEAST * engine.capacity_tokens)
+            engine.retained_tokens = min(engine.retained_tokens, least)
         else:
             engine.retained_tokens = min(engine.retained_tokens * self.RECOVERY, engine.capacity_tokens)
 

@@ -200,7 +200,10 @@ class Router:
             first_token_ms = wait_ms + prompt_tokens / rate * 1000 - saved_ms(hit, rate)
             if hit < home_hit:
                 first_token_ms += self.config.hysteresis * saved_ms(home_hit - hit, rate)
-            if first_token_ms < best_ms:
+            if first_token_ms < best_ms or (
+                # Nothing is cached and none waits less: to the emptier cache, so that no memory lies idle.
+                first_token_ms == best_ms and home is None and self.belief.filled(replica) < self.belief.filled(best)
+            ):
                 best, best_ms, best_wait_ms = replica, first_token_ms, wait_ms
         if best_wait_ms > max_wait_ms:
             raise Overloaded(best_wait_ms)
