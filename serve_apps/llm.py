@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ray.serve.llm import LLMConfig
 
 APP_NAME = "llm"
+SERVER_PREFIX = "LLMServer:"
 
 
 def engine_arguments(config: LlmConfig) -> dict[str, Any]:
@@ -75,6 +76,15 @@ def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
     )
 
 
+def server_name(config: LlmConfig) -> str:
+    """The LLM servers' deployment in the application: Ray's name for a model behind a prefix of ours."""
+    from ray.llm._internal.serve.core.server.builder import _get_deployment_name
+    from ray.serve.llm import LLMConfig
+
+    named = LLMConfig(model_loading_config={"model_id": config.model})
+    return SERVER_PREFIX + str(_get_deployment_name(named))
+
+
 def build(config: LlmConfig, model: Path) -> "Application":
     """The application, to be served under /v1: chat/completions, completions, models, models/{model}.
 
@@ -84,6 +94,8 @@ def build(config: LlmConfig, model: Path) -> "Application":
     from ray.llm._internal.serve.core.configs.openai_api_models import ModelCard, to_model_metadata
     from ray.serve.llm import build_llm_deployment
     from ray.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
+
+    from serve_apps.spoken_server import SpokenLLMServer
 
     ray_config = llm_config(config, model)
     endpoints = {
@@ -95,7 +107,13 @@ def build(config: LlmConfig, model: Path) -> "Application":
     options = OpenAiIngress.get_deployment_options([ray_config]) | {"autoscaling_config": None, "num_replicas": 1}
     ingress = serve.deployment(make_fastapi_ingress(OpenAiIngress, endpoint_map=endpoints), **options)
     application: Application = ingress.bind(  # type: ignore[attr-defined]
-        llm_deployments={config.model: build_llm_deployment(ray_config)},
+        llm_deployments={
+            config.model: build_llm_deployment(
+                ray_config,
+                name_prefix=SERVER_PREFIX,
+                deployment_cls=SpokenLLMServer,  # type: ignore[arg-type]  # Ray exports another name of the class
+            )
+        },
         model_cards={config.model: to_model_metadata(config.model, ray_config)},
     )
     return application

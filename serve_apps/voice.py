@@ -11,8 +11,11 @@ from ray import serve
 
 from configs.budgets import Budget
 from configs.deployment import Deployment
+from serve_apps import llm
 from serve_apps.status import status_routes
+from serve_apps.voice_chat import ServeChat
 from serve_apps.voice_routes import routes
+from voice.llm import ChatModel, OpenAiChat
 from voice.services import load_services
 from voice.switchboard import Switchboard
 from voice.webrtc import offer_loopback
@@ -26,15 +29,26 @@ class VoiceApp:
     """One replica: its models, and its calls."""
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self, deployment: Deployment, budget: Budget, models: dict[str, Path]
+        self, deployment: Deployment, budget: Budget, models: dict[str, Path], llm_server: str
     ) -> None:
         if deployment.http.loopback:
             offer_loopback()
         self._deployment = deployment
-        self._board = Switchboard(deployment.voice, await load_services(deployment, models), budget.allocation_ms())
+        self._board = Switchboard(
+            deployment.voice,
+            await load_services(deployment, models, _chat(deployment, llm_server)),
+            budget.allocation_ms(),
+        )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return routes(self._board, status_routes(self._deployment))
+
+
+def _chat(deployment: Deployment, llm_server: str) -> ChatModel:
+    language = deployment.voice.language
+    if language.base_url is not None:
+        return OpenAiChat(language.base_url, language.model or deployment.llm.model, deployment.voice)
+    return ServeChat(llm.APP_NAME, llm_server, deployment.llm, deployment.voice)
 
 
 def build(deployment: Deployment, budget: Budget, models: dict[str, Path]) -> serve.Application:
@@ -52,5 +66,5 @@ def build(deployment: Deployment, budget: Budget, models: dict[str, Path]) -> se
         },
         graceful_shutdown_timeout_s=30,
         health_check_timeout_s=60,
-    ).bind(deployment, budget, models)
+    ).bind(deployment, budget, models, llm.server_name(deployment.llm))
     return application

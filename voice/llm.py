@@ -1,5 +1,6 @@
 """The pipeline's LLM: a stream of text for a list of messages. Cancelling the iteration stops the engine."""
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 from openai import AsyncOpenAI, AsyncStream, Timeout
 from openai.types.chat import ChatCompletionChunk
 
+from configs.voice import VoiceConfig
 from voice.history import Message
 
 
@@ -31,18 +33,16 @@ class ChatModel(Protocol):
 
 
 class OpenAiChat:
-    """An OpenAI-compatible server over HTTP."""
+    """An OpenAI-compatible server over HTTP; FIRSTCLAUSE_LLM_API_KEY holds its key, if it asks for one."""
 
-    def __init__(
-        self, base_url: str, model: str, max_tokens: int, temperature: float, first_token_timeout_s: float, api_key: str
-    ) -> None:
+    def __init__(self, base_url: str, model: str, config: VoiceConfig) -> None:
         self._client = AsyncOpenAI(
             base_url=base_url,
-            api_key=api_key,
+            api_key=os.environ.get("FIRSTCLAUSE_LLM_API_KEY", "local"),
             max_retries=0,
-            timeout=Timeout(first_token_timeout_s, connect=2.0),
+            timeout=Timeout(config.language.first_token_timeout_s, connect=2.0),
         )
-        self._model, self._max_tokens, self._temperature = model, max_tokens, temperature
+        self._model, self._persona = model, config.persona
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
@@ -51,8 +51,8 @@ class OpenAiChat:
             stream: AsyncStream[ChatCompletionChunk] = await self._client.chat.completions.create(  # type: ignore[assignment]
                 model=self._model,
                 messages=messages,  # type: ignore[arg-type]
-                max_tokens=self._max_tokens,
-                temperature=self._temperature,
+                max_tokens=self._persona.max_reply_tokens,
+                temperature=self._persona.temperature,
                 stream=True,
                 extra_headers={"X-Request-Id": request_id},
             )

@@ -1,7 +1,6 @@
 """What all calls of a replica share: the loaded and warmed models."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from tokenizers import Tokenizer
 
 from configs.deployment import Deployment
 from voice.asr import SAMPLE_RATE, Recognizer
-from voice.llm import ChatModel, OpenAiChat
+from voice.llm import ChatModel
 from voice.tts.piper import Voice
 from voice.vad import TurnCompleteness, turn_completeness
 
@@ -28,7 +27,7 @@ class Services:
     context_tokens: int
 
 
-async def load_services(deployment: Deployment, models: dict[str, Path]) -> Services:
+async def load_services(deployment: Deployment, models: dict[str, Path], chat: ChatModel) -> Services:
     """Load and warm what the calls share: the first call is to be as fast as the tenth."""
     config = deployment.voice
     recognizer = Recognizer(models["asr"], config.hearing)
@@ -38,14 +37,6 @@ async def load_services(deployment: Deployment, models: dict[str, Path]) -> Serv
     for seconds in (1, 5):
         await asyncio.to_thread(recognizer.transcribe_now, np.zeros(seconds * SAMPLE_RATE, dtype=np.float32))
     await asyncio.to_thread(completeness.probability, np.zeros(8 * SAMPLE_RATE, dtype=np.float32))
-    chat = OpenAiChat(
-        config.language.base_url or f"http://{deployment.http.host}:{deployment.http.port}/v1",
-        config.language.model or deployment.llm.model,
-        config.persona.max_reply_tokens,
-        config.persona.temperature,
-        config.language.first_token_timeout_s,
-        os.environ.get("FIRSTCLAUSE_LLM_API_KEY", "local"),
-    )
     tokenizer = Tokenizer.from_file(str(models["llm"] / "tokenizer.json"))
     return Services(
         recognizer, completeness, voice, chat, lambda text: len(tokenizer.encode(text)), deployment.llm.context_tokens

@@ -14,6 +14,7 @@ from configs.budgets import load_budget
 from configs.deployment import Deployment, load_deployment
 from configs.models import prepared
 from serve_apps.voice_routes import routes
+from voice.llm import OpenAiChat
 from voice.services import load_services
 from voice.switchboard import Switchboard
 from voice.webrtc import offer_loopback
@@ -36,7 +37,8 @@ def application(config: Deployment) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(shell: FastAPI) -> AsyncIterator[None]:
-        services = await load_services(config, {use: prepared(use) for use in ("llm", "asr", "tts")})
+        chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice)
+        services = await load_services(config, {use: prepared(use) for use in ("llm", "asr", "tts")}, chat)
         board = Switchboard(config.voice, services, load_budget().allocation_ms())
         shell.mount("/", routes(board))
         yield
