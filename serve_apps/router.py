@@ -50,6 +50,7 @@ class AffinityRouter(RequestRouter):
         self._max_wait_ms = float("inf") if max_wait_ms is None else max_wait_ms
         self._tickets: dict[tuple[str, ReplicaID], list[Ticket]] = {}
         self._resets: dict[ReplicaID, float] = {}
+        self._choice = False  # whether there ever was one; without, keys would cost time for nothing
         self._full: dict[ReplicaID, float] = {}  # no room when last heard of; when it is asked again
         self._output_tokens, self._replies = FIRST_GUESS_TOKENS, 0
         tags = {"application": self._deployment_id.app_name, "deployment": self._deployment_id.name}
@@ -74,7 +75,8 @@ class AffinityRouter(RequestRouter):
             elif resets != self._resets[replica_id]:
                 self._policy.reset(replica_id)
             self._resets[replica_id] = resets
-        if len(self._replicas) > 1:
+        if len(self._replicas) > 1 and not self._choice:
+            self._choice = True
             self._prompts.load()
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
@@ -129,7 +131,7 @@ class AffinityRouter(RequestRouter):
         prompt = await self._prompts.read(
             (*pending_request.args, *pending_request.kwargs.values()),
             metadata.multiplexed_model_id,
-            keys=len(self._replicas) > 1,
+            keys=self._choice,
         )
         # From here on nothing is awaited: the next decision sees this one's reservation.
         now_s = time.monotonic()

@@ -41,12 +41,10 @@ class Prompts:
         self._most_characters = context_tokens * MOST_CHARACTERS_PER_TOKEN
         self._context_tokens = context_tokens
         self._tokenizer: Any = None
-        self._loading = False
 
     def load(self) -> None:
-        """Load the tokenizer, once, on a thread of its own."""
-        if self._path is not None and not self._loading:
-            self._loading = True
+        """Load the tokenizer on a thread of its own."""
+        if self._path is not None:
             threading.Thread(target=self._load, name="tokenizer", daemon=True).start()
 
     def _load(self) -> None:

@@ -15,16 +15,15 @@ Told = Callable[[int | None, int | None], None]
 def watch(result: Any, loop: asyncio.AbstractEventLoop, began: Callable[[], None], told: Told) -> None:
     """Have `began` called at the first item of a streamed result and `told` with its usage, both on `loop`.
 
-    Serve tells a router when a request ends, not when its first token comes; so the result's own `__anext__`, which
-    the handle calls by name, passes each item by here. A result that is not streamed is left as it is.
+    Serve tells a router when a request ends, not when its first token comes; so the result's own `__anext__` and
+    `__next__`, which the handle calls by name, pass each item by here. One that is not streamed is left as it is.
     """
     if not getattr(result, "_is_streaming", False):
         return
-    forward, first = result.__anext__, True
+    next_of, anext_of, first = result.__next__, result.__anext__, True
 
-    async def passing() -> Any:
+    def passing(item: Any) -> Any:
         nonlocal first
-        item = await forward()
         if first:
             first = False
             loop.call_soon_threadsafe(began)
@@ -33,7 +32,11 @@ def watch(result: Any, loop: asyncio.AbstractEventLoop, began: Callable[[], None
             loop.call_soon_threadsafe(told, cached_tokens, output_tokens)
         return item
 
-    result.__anext__ = passing
+    async def passing_async() -> Any:
+        return passing(await anext_of())
+
+    result.__next__ = lambda: passing(next_of())
+    result.__anext__ = passing_async
 
 
 def usage_of(item: Any) -> tuple[int | None, int | None]:

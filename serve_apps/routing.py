@@ -1,6 +1,5 @@
 """The router's settings: what a deployment's configuration and the profile of its engine say. No Ray import."""
 
-import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
