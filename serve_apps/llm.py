@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.deployment import LlmConfig
+from planning.profile import Profile
+
+from serve_apps.routing import router_config
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -52,8 +55,8 @@ def engine_environment(config: LlmConfig) -> dict[str, str]:
     return environment
 
 
-def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
-    """Ray Serve LLM's configuration of the model whose files are at `model`."""
+def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -> "LLMConfig":
+    """Ray Serve LLM's configuration of the model whose files are at `model`; `profile` is what it is routed by."""
     from ray.llm._internal.serve.core.configs.accelerators import CPUConfig, GPUConfig
     from ray.serve.llm import LLMConfig
 
@@ -65,6 +68,7 @@ def llm_config(config: LlmConfig, model: Path) -> "LLMConfig":
             "num_replicas": config.replicas,
             # Waiting is the engine's: it orders by priority. Far more than it runs is an error upstream.
             "max_ongoing_requests": 8 * config.max_num_seqs,
+            "request_router_config": router_config(config, model, profile),
             "health_check_timeout_s": 60,
             "graceful_shutdown_timeout_s": 300,
             "max_surge_percent": config.surge_percent,

@@ -8,7 +8,8 @@ import logging
 import time
 from typing import Any
 
-from ray.serve.request_router import PendingRequest, ReplicaID, ReplicaResult, RequestRouter, RunningReplica
+from ray.serve._private.replica_result import ReplicaResult
+from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 from ray.util import metrics
 
 from planning.policies.route import Overloaded, ReplicaRates, RouteConfig, Router, Ticket
@@ -40,14 +41,17 @@ class AffinityRouter(RequestRouter):
         context_tokens: int,
         rates: dict[str, float],
         route: dict[str, float],
-        max_wait_ms: float | None = None,
+        max_wait_ms: dict[str, float],
         seed: int | None = None,
     ) -> None:
-        """Serve calls this with request_router_kwargs: what serve_apps.routing made of the deployment's config."""
+        """Serve calls this with request_router_kwargs: what serve_apps.routing made of the deployment's config.
+
+        max_wait_ms is by priority (JSON's keys are strings).
+        """
         self._prompts = Prompts(model, path, block_tokens, context_tokens)
         self._rates = ReplicaRates(**rates)  # type: ignore[arg-type]
         self._policy = Router(RouteConfig.model_validate(route), time.monotonic_ns() if seed is None else seed)
-        self._max_wait_ms = float("inf") if max_wait_ms is None else max_wait_ms
+        self._max_wait_ms = {int(priority): ms for priority, ms in max_wait_ms.items()}
         self._tickets: dict[tuple[str, ReplicaID], list[Ticket]] = {}
         self._resets: dict[ReplicaID, float] = {}
         self._choice = False  # whether there ever was one; without, keys would cost time for nothing
@@ -157,7 +161,7 @@ class AffinityRouter(RequestRouter):
         try:
             return self._policy.route(
                 prompt.chain, prompt.tokens, expected, now_s, prompt.priority,
-                self._max_wait_ms if prompt.priority <= 0 else float("inf"), among,
+                self._max_wait_ms.get(prompt.priority, float("inf")), among,
             )  # fmt: skip
         except Overloaded:
             self._routed.inc(tags={"reason": "refused"})

@@ -1,13 +1,12 @@
 """The router's settings: what a deployment's configuration and the profile of its engine say. No Ray import."""
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from configs.deployment import LlmConfig
-from configs.errors import InputError
-from configs.schema import parse, read_yaml
+from configs.tenants import PRIORITIES
 from planning.policies.route import ReplicaRates
 from planning.profile import Profile
 
@@ -21,20 +20,12 @@ CAUTIOUS = {
 short. What a hit saves and what a queue costs scale alike, so affinity hardly changes; a deadline refuses early."""
 
 
-def replica_rates(config: LlmConfig) -> ReplicaRates:
-    """One replica's rates, from the profile that the configuration names.
-
-    A profile that is missing, unreadable or another model's is said in the log, and cautious rates are used.
-    """
-    path = config.routing.profile
-    if path is None:
-        return _cautious(config, "no profile is configured (llm.routing.profile)")
-    try:
-        profile = read_profile(Path(path))
-    except InputError as error:
-        return _cautious(config, str(error))
-    if profile.model != config.model:
-        return _cautious(config, f"llm.routing.profile = {path} is of {profile.model}")
+def replica_rates(config: LlmConfig, profile: Profile | None) -> ReplicaRates:
+    """One replica's rates. Without a profile, or with another model's, cautious ones, and the log says so."""
+    if profile is None or profile.model != config.model:
+        why = "there is no profile" if profile is None else f"the profile is {profile.model}'s"
+        logger.warning("%s is routed by cautious rates: %s (gateway.profile)", config.model, why)
+        return replace(CAUTIOUS[config.device], max_sequences=config.max_num_seqs)
     return ReplicaRates(
         prefill_tokens_per_s=profile.prefill_tokens_per_s,
         max_sequences=config.max_num_seqs,
@@ -44,12 +35,7 @@ def replica_rates(config: LlmConfig) -> ReplicaRates:
     )
 
 
-def read_profile(path: Path) -> Profile:
-    """What `firstclause profile` wrote. Raises InputError."""
-    return parse(Profile, read_yaml(path), str(path))
-
-
-def router_config(config: LlmConfig, model: Path) -> dict[str, Any]:
+def router_config(config: LlmConfig, model: Path, profile: Profile | None) -> dict[str, Any]:
     """Serve's `request_router_config` of the LLM deployment."""
     routing = config.routing
     return {
@@ -59,14 +45,8 @@ def router_config(config: LlmConfig, model: Path) -> dict[str, Any]:
             "path": str(model),
             "block_tokens": config.block_size,
             "context_tokens": config.context_tokens,
-            "rates": asdict(replica_rates(config)),
+            "rates": asdict(replica_rates(config, profile)),
             "route": {"hysteresis": routing.hysteresis, "max_entries": routing.max_entries},
-            "max_wait_ms": routing.max_wait_ms,
+            "max_wait_ms": {str(PRIORITIES[name]): ms for name, ms in routing.max_wait_ms.items()},
         },
     }
-
-
-def _cautious(config: LlmConfig, why: str) -> ReplicaRates:
-    logger.warning("%s: %s; it is routed by cautious rates", config.model, why)
-    cautious = CAUTIOUS[config.device]
-    return ReplicaRates(**(asdict(cautious) | {"max_sequences": config.max_num_seqs}))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.system
+# ruff: noqa: ASYNC110  # replicas are other processes: a file is the gate
 
 BLOCK = 16
 PREFIX_TOKENS = 320
@@ -62,7 +63,7 @@ def app(cluster: None, tmp_path: Path, wait_until: Callable[..., Any]) -> Iterat
                 request_router_class="serve_apps.router:AffinityRouter",
                 request_router_kwargs={
                     "model": "cheap", "path": None, "block_tokens": BLOCK, "context_tokens": 4096, "rates": RATES,
-                    "route": {}, "seed": 1,
+                    "route": {}, "max_wait_ms": {}, "seed": 1,
                 } | kwargs,
             ),
         )  # fmt: skip
@@ -192,7 +193,7 @@ def test_who_would_wait_too_long_is_refused_at_once(
 ) -> None:
     from planning.policies.route import Overloaded
 
-    handle, router = app(replicas=1, max_wait_ms=250)
+    handle, router = app(replicas=1, max_wait_ms={"0": 250})
     held = [handle.chat.remote(ask(n, gate="held")) for n in range(1)]
     wait_until(lambda: not idle(router), "it is reserved")
     with pytest.raises(Overloaded) as refused:
