@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configs.deployment import DEFAULT_CONFIG
 from configs.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,9 +55,28 @@ def llm(**options: Any) -> None:
 
 @loadtest.command()
 @_options
-def voice(**options: Any) -> None:
-    """Calls in real time to the voice application, as LOAD says (default: configs/loads/voice.yaml)."""
-    _run("voice", **options)
+@click.option("--peer", type=click.Choice(["stock-pipecat"]), help="Compare with this pipeline, as it comes and tuned.")
+@click.option(
+    "--turns", type=click.IntRange(1, 10_000), default=100, show_default=True, help="With --peer: of each pipeline."
+)
+@click.option("--callers", default="1", show_default=True, metavar="N,N…", help="With --peer: callers at a time.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default="configs/local.yaml",
+    help="With --peer: the deployment that both run on.",
+)  # fmt: skip
+def voice(peer: str | None, turns: int, callers: str, config: Path, **options: Any) -> None:
+    """Calls in real time to the voice application, as LOAD says (default: configs/loads/voice.yaml).
+
+    With --peer, the product and another pipeline answer the questions of LOAD (default: configs/loads/peers.yaml) by
+    turns, on the same models and LLM tier: on the deployment at --url, or else on one that is started for it, with
+    room for as many calls as --callers needs.
+    """
+    if peer is None:
+        _run("voice", **options)
+    else:
+        from cli.peers import compare_with_peer
+
+        compare_with_peer(peer, turns, callers, config, options)
 
 
 @loadtest.command()
@@ -197,7 +217,7 @@ def _document(results: "Results", judgement: "Judgement | None") -> dict[str, An
 
     document = results.document() | {"report": str(results.run.folder / "report.html")}
     if results.run.load.user == "voice":
-        document["voice"] = summary(results)
+        document["voice"] = summary(results.metrics, results.turns)
     if judgement:
         document["gate"] = {
             "verdict": judgement.verdict.name.lower(),

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 
 from configs.errors import InputError
 from configs.schema import Frozen, parse, read_yaml
-from configs.voice import Persona
 from loadtests.arrivals import Arrivals
 from loadtests.draws import Distribution
 
@@ -48,10 +47,7 @@ class Load(Frozen):
 
     def require_loopback(self, allowed: bool) -> None:
         """Raises InputError for a target off this machine, unless it was allowed explicitly."""
-        if not allowed and not _is_loopback(urlsplit(self.url).hostname or ""):
-            raise InputError(
-                "load", "url", self.url, "is not this machine; a load test of another one needs --allow-remote"
-            )
+        require_loopback(self.url, allowed)
 
 
 class Prefixes(Frozen):
@@ -129,8 +125,6 @@ class VoiceLoad(Load):
     barge_in_after_s: Distribution = Distribution(mean=1.0)
     """From the answer's first sound to the caller's next."""
     reply_timeout_s: Seconds = 15
-    apology: str | None = Persona.model_fields["apology"].default
-    """A reply with these words in it says that there is none: such a turn failed, however quickly it was said."""
     hear: bool = True
     """After the run, transcribe what the agent said and compare it with the reply's text."""
     slo: VoiceSlo = VoiceSlo()
@@ -146,6 +140,12 @@ def read_load(user: str, path: Path | None, overrides: dict[str, Any]) -> "LlmLo
     if data.get("user", user) != user:
         raise InputError(str(path), "user", data["user"], f"this is no load of `loadtest {user}`")
     return parse(model, data, str(path))
+
+
+def require_loopback(url: str, allowed: bool) -> None:
+    """Raises InputError for a target off this machine, unless it was allowed explicitly."""
+    if not allowed and not _is_loopback(urlsplit(url).hostname or ""):
+        raise InputError("load", "url", url, "is not this machine; a load test of another one needs --allow-remote")
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadtests.load import LlmLoad, LlmSlo, VoiceLoad
+from loadtests.peers.load import PeerLoad
 from loadtests.sample import CLOCKS, LlmSample
 from loadtests.voice_analysis import TurnSample
 from telemetry.budget import LINES
@@ -86,7 +87,7 @@ def meets(sample: LlmSample, slo: LlmSlo) -> bool:
     return all(limit is None or value is None or value <= limit for value, limit in pairs)
 
 
-def voice_metrics(calls: Sequence[dict[str, Any]], turns: Sequence[TurnSample], load: VoiceLoad) -> Metrics:
+def voice_metrics(calls: Sequence[dict[str, Any]], turns: Sequence[TurnSample], load: VoiceLoad | PeerLoad) -> Metrics:
     """A turn that nobody answered counts with the time that the caller waited for it; one that was answered with an
     apology has no latency, and failed."""
     heard = [turn for turn in turns if turn.outcome != "silent clip"]
@@ -143,7 +144,7 @@ def counts(outcomes: Iterable[str]) -> dict[str, int]:
     return dict(Counter(outcomes).most_common())
 
 
-def _voice_good(turn: TurnSample, load: VoiceLoad) -> bool:
+def _voice_good(turn: TurnSample, load: VoiceLoad | PeerLoad) -> bool:
     return (
         turn.outcome == "ok"
         and turn.response_ms is not None

@@ -104,8 +104,6 @@ def gather(
     for turn in turns:
         if _was_interrupted(turn, run):
             turn.outcome = "interrupted"
-        elif isinstance(run.load, VoiceLoad) and run.load.apology and run.load.apology in turn.reply:
-            turn.outcome = "apology"
     results = _results(run, turns)
     try:
         _write(

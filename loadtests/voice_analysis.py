@@ -13,6 +13,8 @@ from loadtests.wav import Clip, read_clip
 from telemetry.recording import CallRecording
 from telemetry.sound import Samples
 
+NO_ANSWER = "no_answer"
+"""The reason of the application's notice that what it says is an apology."""
 Hear = Callable[[Samples, int], str]
 """Mono samples and their rate -> the words in them."""
 
@@ -49,6 +51,8 @@ class TurnSample:
     flags: list[str] = field(default_factory=list)
     answer_from_ms: float | None = None
     answer_until_ms: float | None = None
+    llm_calls: int = 0
+    """Calls to the LLM for this turn, as the application tells them."""
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,7 +88,11 @@ def call_turns(
         result = turn_result(
             recording, Said(clips[said["clip"]], said["at_s"]), own, call["ping_ms"], WEBSOCKET_SLACK_MS, until_s
         )
-        yield _sample(call, number, said, result, recording, hear)
+        sample = _sample(call, number, said, result, recording, hear)
+        sample.llm_calls = sum(event.type == "bot-llm-started" for event in own)
+        if any(event.data.get("reason") == NO_ANSWER for event in own if event.type == "server-message"):
+            sample.outcome = "apology"
+        yield sample
 
 
 def _sample(

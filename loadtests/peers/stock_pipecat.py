@@ -30,7 +30,7 @@ from pipecat.turns.user_stop import TurnAnalyzerUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
-from configs.deployment import Deployment, load_deployment
+from configs.deployment import DEFAULT_CONFIG, Deployment, load_deployment
 from configs.models import prepared
 
 VOICE = "en_US-joe-medium"
@@ -39,7 +39,7 @@ TUNED_STOP_S = 1.0
 
 def application(deployment: Deployment, llm_url: str, tuned: bool, asr: Path, tts: Path) -> FastAPI:
     """The peer. Each call loads services of its own, as pipecat's examples do; models are read from disk once."""
-    persona = deployment.voice.persona
+    persona, hearing = deployment.voice.persona, deployment.voice.hearing
     api = FastAPI()
 
     @api.websocket("/voice/ws")
@@ -50,7 +50,8 @@ def application(deployment: Deployment, llm_url: str, tuned: bool, asr: Path, tt
         )
         transport = FastAPIWebsocketTransport(websocket, params)
         stt = WhisperSTTService(
-            device="cpu", compute_type="int8", settings=WhisperSTTService.Settings(model=str(asr))
+            device=hearing.device, compute_type=hearing.compute_type,
+            settings=WhisperSTTService.Settings(model=str(asr)),
         )  # fmt: skip
         if tuned:
             beam_one(stt)
@@ -106,10 +107,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--llm", required=True, help="base URL of the LLM tier")
     parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="the product's deployment")
     arguments = parser.parse_args()
-    api = application(
-        load_deployment(), arguments.llm, arguments.tuned, prepared("whisper-base"), prepared("piper-joe-whole")
-    )
+    deployment = load_deployment(arguments.config)
+    asr, tts = prepared(deployment.voice.hearing.model), prepared("piper-joe-whole")
+    api = application(deployment, arguments.llm, arguments.tuned, asr, tts)
     uvicorn.run(api, host="127.0.0.1", port=arguments.port, log_level="warning")
 
 

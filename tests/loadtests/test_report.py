@@ -85,7 +85,8 @@ def test_the_gates_failing_line_stands_in_the_report() -> None:
 
 def test_the_summary_of_a_voice_run() -> None:
     """Twelve turns of 250 to 261 ms; the twelve tts lines are 20 to 31 ms."""
-    found = summary(voice_results())
+    results = voice_results()
+    found = summary(results.metrics, results.turns)
     assert found["response_ms"] == {"p50": 255.5, "p95": pytest.approx(260.45), "max": 261}
     assert found["lines_ms"]["tts"] == {"p50": 25.5, "p95": pytest.approx(30.45)}
     assert (found["turns"], found["cut_off"], found["unanswered"], found["wer_reply"]) == (12, 0, 0, None)

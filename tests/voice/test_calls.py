@@ -280,6 +280,7 @@ async def test_an_llm_that_fails_is_apologised_for_and_the_call_goes_on(
     async with calling(voice_url) as call:
         await call.say(say(QUESTION))
         await expect(call, lambda e: e.type == "bot-tts-text" and "sorry" in e.data["text"].lower())
+        await expect(call, lambda e: is_message("notice")(e) and e.data["reason"] == "no_answer")
         await expect(call, is_message("reply"))
         llm.fault = "none"
         _, reply = await ask(call, say(QUESTION))
