@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from configs.deployment import LlmConfig
 from planning.profile import Profile
-
 from serve_apps.routing import router_config
 
 if TYPE_CHECKING:

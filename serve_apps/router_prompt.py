@@ -19,6 +19,7 @@ logger = logging.getLogger("ray.serve")
 INLINE_CHARACTERS = 4000
 """Up to this a prompt is tokenised where it is, in about a millisecond; beyond, on a thread."""
 CHARACTERS_PER_TOKEN = 4
+LIMITS = ("max_completion_tokens", "max_tokens")
 MOST_CHARACTERS_PER_TOKEN = 16
 """What is beyond the context at this rate is not looked at."""
 
@@ -80,7 +81,7 @@ class Prompts:
             self._chain(body, adapter, tokens) if keys and tokens else (),
             min(length * several, self._context_tokens * several) + 1,
             _whole(_get(body, "priority")) or 0,
-            _whole(_get(body, "max_completion_tokens")) or _whole(_get(body, "max_tokens")),
+            next((n for name in LIMITS if (n := _whole(_get(body, name))) is not None and n >= 0), None),
         )
 
     def _chain(self, body: Any, adapter: str, tokens: list[int]) -> Chain:
