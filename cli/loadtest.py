@@ -166,14 +166,14 @@ def truth(cases: tuple[str, ...], peers: tuple[str, ...], out: Path | None, as_j
 
 def _prepare(user: str, options: dict[str, Any]) -> "tuple[LlmLoad | VoiceLoad, Path, Any]":
     """The load, its folder and its gate, all checked before anything runs."""
-    from cli.plan import _override
+    from cli.plan import override
     from configs.models import cache_dir
     from loadtests.gates import read_gate
     from loadtests.load import read_load
     from loadtests.results import metric_kinds
     from loadtests.run import default_folder
 
-    overrides = dict(_override(text) for text in options["overrides"])
+    overrides = dict(override(text) for text in options["overrides"])
     if options["url"]:
         overrides["url"] = options["url"]
     asked = read_load(user, options["load"], overrides)

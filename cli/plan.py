@@ -77,7 +77,7 @@ def _one(name: str, path: Path | None, overrides: tuple[str, ...], as_json: bool
         raise InputError(
             "plan", "--plot", str(plot), f"the file's name has to end in one of {', '.join(sorted(PICTURES))}"
         )
-    answered = _answer(name, path or reference(name), [_override(text) for text in overrides])
+    answered = _answer(name, path or reference(name), [override(text) for text in overrides])
     if plot:
         _write(plot, draw(answered.picture, name, plot.suffix[1:]), "--plot")
     if as_json:
@@ -93,7 +93,7 @@ def _answer(name: str, path: Path, overrides: Any) -> Plan:
     return Plan(name, topic, scenario, outputs, source_text(path))
 
 
-def _override(text: str) -> tuple[str, Any]:
+def override(text: str) -> tuple[str, Any]:
     """KEY=VALUE, the value as YAML 1.2."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

@@ -22,11 +22,11 @@ def simulate(scenario: Path, as_json: bool, overrides: tuple[str, ...], seed: in
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    from cli.plan import _override
+    from cli.plan import override
     from planning.simulator.run import run
     from planning.simulator.scenario import read_scenario
 
-    asked = read_scenario(scenario, [_override(text) for text in overrides])
+    asked = read_scenario(scenario, [override(text) for text in overrides])
     chosen = asked.seed if seed is None else seed
     bars = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*bars, console=Console(stderr=True), transient=True) as progress:

@@ -51,7 +51,8 @@ class Line(NamedTuple):
 
 def lines(plan: Plan) -> list[Line]:
     """The inputs as given, then every output with its formula; what holds several values gets a line each."""
-    inputs = plan.scenario.model_dump(exclude_none=True)
+    measured = {name: set(value.model_extra or ()) for name, value in plan.scenario if isinstance(value, BaseModel)}
+    inputs = plan.scenario.model_dump(exclude_none=True, exclude=measured)  # what else a profile's file holds
     rows = [Line(name, "given", value, "") for key, v in inputs.items() for name, value in _flat(key, v)]
     for step in steps(plan.outputs):
         flat = _flat(step.quantity, step.value)

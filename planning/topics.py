@@ -58,7 +58,7 @@ def read_scenario(name: str, path: Path, overrides: Iterable[tuple[str, Any]] = 
     """The scenario in a file, dotted keys overridden in order. Raises InputError."""
     data = _resolved(read_yaml(path), path.parent)
     for key, value in overrides:
-        _put(data, key, value)
+        put(data, key, value)
         data = _resolved(data, path.parent)
     scenario: Scenario = parse(TOPICS[name].scenario, data, str(path))
     return scenario
@@ -84,7 +84,7 @@ def _resolved(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     return data | {"profile": read_yaml(path)} if path else data
 
 
-def _put(data: dict[str, Any], dotted: str, value: Any) -> None:
+def put(data: dict[str, Any], dotted: str, value: Any) -> None:
     """data[a][b] = value for a.b; a list's parts are numbered from 0. Raises InputError where a leads nowhere."""
     *parents, last = dotted.split(".")
     place: Any = data

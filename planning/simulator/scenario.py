@@ -16,7 +16,7 @@ from planning.profile import Profile
 from planning.quantities import Count, Name, NonNegative, Positive, Whole
 from planning.simulator.rates import Rates
 from planning.simulator.workload import Batch, Stream
-from planning.topics import _put as put
+from planning.topics import put
 
 Points = tuple[tuple[Positive, Positive], ...]
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cli.main import main
-from planning.topics import TOPICS
+from planning.topics import PLANS, TOPICS
 
 
 @pytest.fixture
@@ -90,6 +90,15 @@ def test_set_reaches_inside_and_inputs_show_what_was_used(firstclause):
     assert document["outputs"]["prefill_replica_s_per_s"] == 10 * 2048 / 1e4
     listed = json.loads(firstclause("plan", "tiers", "--json", "--set", "models.0.replicas=9")[1])
     assert listed["outputs"]["gpus_before"] == 47
+
+
+def test_the_table_leaves_out_what_else_a_profile_holds(firstclause, tmp_path):
+    text = (PLANS / "profiles/smollm2-135m-two-cores.yaml").read_text(encoding="utf-8")
+    (tmp_path / "measured.yaml").write_text(f"{text}\nmeasured: {{repeats: 12345}}\n", encoding="utf-8")
+    printed = firstclause("plan", "fleet", "--set", f"profile={tmp_path / 'measured.yaml'}")[1]
+    assert "profile.kv_capacity_bytes" in printed
+    assert "12345" not in printed
+    assert "12,345" not in printed
 
 
 def test_numbers_keep_full_precision(firstclause):
