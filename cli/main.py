@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "talk": ("cli.talk:talk", "call the voice application with a WAV, a text or the microphone"),
     "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),
     "profile": ("cli.profile:profile", "measure this deployment's rates: what plans are fed with"),
+    "tenants": ("cli.tenants:tenants", "who may call the LLM tier: keys and quotas"),
+    "usage": ("cli.usage:usage", "what tenants used, and the bill"),
     "models": ("cli.models:models", "list, prepare or prune the models"),
     "doctor": ("cli.doctor:doctor", "what is missing on this machine, and what to do"),
     "loadtest": ("cli.loadtest:loadtest", "load tests on an open schedule, judged by gates"),

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from configs.errors import InputError
 from configs.schema import Frozen
 from configs.state import state_dir
-from configs.tenants import TENANTS_YAML
+from configs.tenants import TENANTS_YAML, TenantsFiles
 
 CONFIGS = Path(__file__).parent
 
@@ -37,3 +38,17 @@ class GatewayConfig(Frozen):
 
     def store_url(self) -> str:
         return self.store or f"sqlite:///{state_dir() / 'gateway.db'}"
+
+    def is_open(self, loopback: bool) -> bool:
+        """Whether it answers without a key, on a loopback address or another."""
+        return loopback if self.open is None else self.open
+
+    def check(self, host: str, loopback: bool) -> None:
+        """Raises InputError where the gateway would answer anybody from elsewhere, or nobody at all."""
+        if loopback:
+            return
+        if self.open:
+            raise InputError("deployment", "gateway.open", True, f"http.host = {host} is not loopback: it needs keys")
+        if not TenantsFiles(self.tenants).current().has_keys:
+            problem = "refused without keys on another address than loopback; run: firstclause tenants add NAME"
+            raise InputError("deployment", "http.host", host, problem)

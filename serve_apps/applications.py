@@ -45,7 +45,7 @@ def build_llm(data: dict[str, Any]) -> "Application":
     from serve_apps import llm
 
     deployment = _deployment(data)
-    return llm.build(deployment.llm, models_of(deployment)["llm"])
+    return llm.build(deployment, models_of(deployment)["llm"])
 
 
 def build_voice(data: dict[str, Any]) -> "Application":

@@ -1,4 +1,4 @@
-"""The LLM application: Ray Serve LLM's own ingress and server, configured from a deployment. No Ray import at load.
+"""The LLM application: the gateway and the LLM server, configured from a deployment. No Ray import at load.
 
 The engine is vLLM, the CPU build or the GPU's, by `device` alone.
 """
@@ -6,7 +6,8 @@ The engine is vLLM, the CPU build or the GPU's, by `device` alone.
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.deployment import LlmConfig
+from configs.deployment import Deployment, LlmConfig
+from configs.schema import load
 from planning.profile import Profile
 from serve_apps.routing import router_config
 
@@ -88,35 +89,42 @@ def server_name(config: LlmConfig) -> str:
     return SERVER_PREFIX + str(_get_deployment_name(named))
 
 
-def build(config: LlmConfig, model: Path) -> "Application":
+def build(deployment: Deployment, model: Path) -> "Application":
     """The application, to be served under /v1: chat/completions, completions, models, models/{model}.
 
-    Ray's own ingress class and server, at paths without the prefix, because / belongs to the voice application.
+    Ray's ingress and server, each with what the gateway adds; at paths without the prefix, because / belongs to the
+    voice application. Raises InputError where the gateway would answer anybody from elsewhere.
     """
     from ray import serve
-    from ray.llm._internal.serve.core.configs.openai_api_models import ModelCard, to_model_metadata
+    from ray.llm._internal.serve.core.configs.openai_api_models import to_model_metadata
     from ray.serve.llm import build_llm_deployment
-    from ray.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
+    from ray.serve.llm.ingress import make_fastapi_ingress
 
-    from serve_apps.spoken_server import SpokenLLMServer
+    from serve_apps.gateway.ingress import ENDPOINTS, Gateway, application
+    from serve_apps.llm_server import MeteredLLMServer
 
-    ray_config = llm_config(config, model)
-    endpoints = {
-        "models": lambda app: app.get("/models"),
-        "model_data": lambda app: app.get("/models/{model:path}", response_model=ModelCard),
-        "completions": lambda app: app.post("/completions"),
-        "chat": lambda app: app.post("/chat/completions"),
-    }
-    options = OpenAiIngress.get_deployment_options([ray_config]) | {"autoscaling_config": None, "num_replicas": 1}
-    ingress = serve.deployment(make_fastapi_ingress(OpenAiIngress, endpoint_map=endpoints), **options)
-    application: Application = ingress.bind(  # type: ignore[attr-defined]
-        llm_deployments={
-            config.model: build_llm_deployment(
-                ray_config,
-                name_prefix=SERVER_PREFIX,
-                deployment_cls=SpokenLLMServer,  # type: ignore[arg-type]  # Ray exports another name of the class
-            )
-        },
+    config, gateway = deployment.llm, deployment.gateway
+    gateway.check(deployment.http.host, deployment.http.loopback)
+    profile = load(Profile, gateway.profile)
+    ray_config = llm_config(config, model, profile)
+    server = build_llm_deployment(
+        ray_config,
+        name_prefix=SERVER_PREFIX,
+        deployment_cls=MeteredLLMServer,  # type: ignore[arg-type]  # awaited by Ray, as its own
+        bind_kwargs={"books_url": gateway.store_url(), "profile": profile},
+    )
+    ingress = serve.deployment(
+        make_fastapi_ingress(Gateway, endpoint_map=ENDPOINTS, app=application(deployment)),
+        num_replicas=gateway.replicas,
+        # Waiting is the admission's: it knows whose turn it is.
+        max_ongoing_requests=10_000,
+        health_check_timeout_s=60,
+        graceful_shutdown_timeout_s=gateway.max_stream_s,
+    )
+    bound: Application = ingress.bind(  # type: ignore[attr-defined]
+        deployment=deployment,
+        profile=profile,
+        llm_deployments={config.model: server},
         model_cards={config.model: to_model_metadata(config.model, ray_config)},
     )
-    return application
+    return bound

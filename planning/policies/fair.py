@@ -36,6 +36,10 @@ class FairQueue(Generic[T]):
         self._queues.setdefault(priority, {}).setdefault(tenant, deque()).append(item)
         self._size += 1
 
+    def first_priority(self) -> int | None:
+        """The class that `pop` takes from; None when nothing waits."""
+        return min(self._queues, default=None)
+
     def pop(self) -> tuple[Hashable, T]:
         """The next (tenant, item); charge the tenant for it. Raises IndexError when nothing waits."""
         if not self._size:

@@ -1,0 +1,123 @@
+"""Which request goes to the engines next: pure, without a clock, fed by the admission.
+
+The engines' seats are kept free for those above: a class may fill the fleet only up to its share, so that voice never
+waits for a seat, and interactive requests find one beside a batch. Behind full seats the order is the fair queue's
+(planning.policies.fair); a tenant at its share of KV memory is parked outside of it, in its own order, and holds up
+nobody else.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from configs.tenants import PRIORITIES
+from planning.policies.fair import FairQueue
+from planning.policies.quota import Limit, fits_kv_share
+
+SEAT_SHARES = {PRIORITIES["interactive"]: 7 / 8, PRIORITIES["batch"]: 1 / 2}
+"""Of all seats, how many may be taken before a class has to wait. Voice has no bound: the engine's own is behind it."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """One request. `kv_tokens` is what it may come to hold."""
+
+    tenant: str
+    priority: int
+    weight: float
+    limit: Limit
+    estimate_rt: float
+    kv_tokens: float
+    seated: bool = False
+    gone: bool = False
+    charged_rt: float = field(default=0.0)
+
+
+class Slots:
+    """`seats` and `kv_tokens` are of all the replicas that this gateway may fill; see `resize`."""
+
+    def __init__(self, seats: float, kv_tokens: float) -> None:
+        self._seats, self._kv_tokens = seats, kv_tokens
+        self._queue: FairQueue[Waiter] = FairQueue()
+        self._parked: dict[str, deque[Waiter]] = {}
+        self._held_kv: dict[str, float] = {}
+        self._taken = 0
+
+    @property
+    def taken(self) -> int:
+        """Requests in the engines."""
+        return self._taken
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue or parked. (Those that gave up count until their turn comes.)"""
+        return len(self._queue) + sum(len(parked) for parked in self._parked.values())
+
+    def served(self, tenant: str) -> float:
+        """The tenant's virtual counter."""
+        return self._queue.served(tenant)
+
+    def resize(self, seats: float, kv_tokens: float) -> list[Waiter]:
+        """Replicas came or went; those who are seated now."""
+        self._seats, self._kv_tokens = seats, kv_tokens
+        for tenant in list(self._parked):
+            self._unpark(tenant)
+        return self._seat()
+
+    def enter(self, waiter: Waiter) -> list[Waiter]:
+        """A request came; those who are seated now, itself perhaps among them."""
+        if waiter.tenant in self._parked or not self._fits(waiter):
+            self._parked.setdefault(waiter.tenant, deque()).append(waiter)
+        else:
+            self._line_up(waiter)
+        return self._seat()
+
+    def leave(self, waiter: Waiter, used_rt: float | None = None) -> list[Waiter]:
+        """A request ended, or gave up waiting; those who are seated now. `used_rt` None: as estimated."""
+        if waiter.gone:
+            return []
+        waiter.gone = True
+        if waiter.seated:
+            self._taken -= 1
+            if used_rt is not None:
+                self._queue.charge(waiter.tenant, used_rt - waiter.charged_rt, waiter.weight)
+        parked = self._parked.get(waiter.tenant)
+        if parked and waiter in parked:
+            parked.remove(waiter)
+            if not parked:
+                del self._parked[waiter.tenant]
+        else:
+            self._held_kv[waiter.tenant] -= waiter.kv_tokens
+            if self._held_kv[waiter.tenant] <= 0:
+                del self._held_kv[waiter.tenant]
+        self._unpark(waiter.tenant)
+        return self._seat()
+
+    def _fits(self, waiter: Waiter) -> bool:
+        held = self._held_kv.get(waiter.tenant, 0.0)
+        return fits_kv_share(waiter.limit, held, waiter.kv_tokens, self._kv_tokens)
+
+    def _line_up(self, waiter: Waiter) -> None:
+        self._held_kv[waiter.tenant] = self._held_kv.get(waiter.tenant, 0.0) + waiter.kv_tokens
+        self._queue.push(waiter.tenant, waiter.priority, waiter)
+
+    def _unpark(self, tenant: str) -> None:
+        parked = self._parked.get(tenant)
+        while parked and self._fits(parked[0]):
+            self._line_up(parked.popleft())
+        if parked is not None and not parked:
+            del self._parked[tenant]
+
+    def _seat(self) -> list[Waiter]:
+        seated = []
+        # Classes are strict and a higher one's bound is the larger: when the first in line has no seat, nobody has.
+        while (priority := self._queue.first_priority()) is not None:
+            if priority in SEAT_SHARES and self._taken >= max(1, SEAT_SHARES[priority] * self._seats):
+                break
+            tenant, waiter = self._queue.pop()
+            if waiter.gone:
+                continue
+            self._queue.charge(tenant, waiter.estimate_rt, waiter.weight)
+            waiter.charged_rt, waiter.seated = waiter.estimate_rt, True
+            self._taken += 1
+            seated.append(waiter)
+        return seated

@@ -1,0 +1,59 @@
+"""The LLMServer of the tier: Ray's own, which meters each request and ends its stream with what it came to."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from ray.llm._internal.serve.core.protocol import RawRequestInfo
+from ray.serve.llm import LLMConfig
+
+from planning.profile import Profile
+from serve_apps.gateway.meter import Meter
+from serve_apps.spoken_server import SpokenLLMServer
+
+
+class MeteredLLMServer(SpokenLLMServer):
+    """chat and completions yield what LLMServer's do and, last, a serve_apps.gateway.report.Report."""
+
+    async def __init__(  # type: ignore[misc]  # Ray awaits it
+        self, llm_config: LLMConfig, *, books_url: str, profile: Profile, **options: Any
+    ) -> None:
+        self._meter = Meter(books_url, profile)
+        await super().__init__(llm_config, **options)
+
+    async def start(self) -> None:
+        await super().start()  # type: ignore[no-untyped-call]
+        self._meter.attach(self._client.output_processor)
+
+    @property
+    def _client(self) -> Any:
+        """vLLM's AsyncLLM, which Ray's engine keeps to itself."""
+        return self.engine._engine_client  # type: ignore[union-attr]
+
+    async def chat(self, request: Any, raw_request_info: RawRequestInfo | None = None) -> AsyncGenerator[Any, None]:
+        return self._metered(await super().chat(request, raw_request_info), request, raw_request_info)
+
+    async def completions(
+        self, request: Any, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
+        return self._metered(await super().completions(request, raw_request_info), request, raw_request_info)
+
+    async def _metered(
+        self, replies: AsyncGenerator[Any, None], request: Any, info: RawRequestInfo | None
+    ) -> AsyncGenerator[Any, None]:
+        account = self._meter.open(request.request_id, request.model or "", info.headers if info else {})
+        try:
+            async for reply in replies:
+                yield reply
+            yield self._meter.report(account)
+        finally:
+            try:
+                # An abandoned generator tells the engine only when it is collected, some tokens later.
+                if unfinished := self._meter.unfinished(account):
+                    await self._client.abort(unfinished, internal=True)
+            finally:
+                self._meter.close(account)
+                await replies.aclose()
+
+    async def __del__(self) -> None:
+        self._meter.stop()
+        await super().__del__()
