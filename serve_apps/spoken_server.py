@@ -16,7 +16,6 @@ from vllm.platforms import current_platform
 
 from serve_apps.spoken import Spoken, spoken
 
-
 NICER = 4
 """A CPU engine yields to the ears and the voice beside it by this much: a caller waits for those, in turn, while the
 engine's next tokens are ahead of what is being said. (Ray's workers run at 15; 19 has 0.4 of its weight.)"""
@@ -29,7 +28,7 @@ class SpokenLLMServer(LLMServer):
         """Start the engine, whose processes inherit this one's priority."""
         if current_platform.is_cpu():
             os.nice(NICER)
-        await super().start()
+        await super().start()  # type: ignore[no-untyped-call]
 
     async def converse(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncGenerator[Spoken, None]:
         """The reply to a streamed chat completion's `body`. Raises RuntimeError with what the engine said was wrong."""
