@@ -6,10 +6,11 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from configs.deployment import Deployment
+from serve_apps.metrics import gather
 
 
 def status_routes(deployment: Deployment) -> APIRouter:
-    """/healthz: this process answers. /readyz: every application runs. /status: which, with how many replicas."""
+    """/healthz: this process answers. /readyz: every application runs. /status: which. /metrics: of all replicas."""
     router = APIRouter()
 
     @router.get("/healthz")
@@ -22,6 +23,10 @@ def status_routes(deployment: Deployment) -> APIRouter:
         if waiting:
             return PlainTextResponse(f"not ready: {', '.join(waiting)}", status_code=503)
         return PlainTextResponse("ready")
+
+    @router.get("/metrics")
+    async def metrics() -> PlainTextResponse:
+        return PlainTextResponse(await gather(), media_type="text/plain; version=0.0.4")
 
     @router.get("/status")
     def status() -> JSONResponse:
