@@ -21,7 +21,7 @@ class MeteredLLMServer(SpokenLLMServer):
         await super().__init__(llm_config, **options)
 
     async def start(self) -> None:
-        await super().start()  # type: ignore[no-untyped-call]
+        await super().start()
         self._meter.attach(self._client.output_processor)
 
     @property
