@@ -48,7 +48,7 @@ def _chat(deployment: Deployment, llm_server: str) -> ChatModel:
     language = deployment.voice.language
     if language.base_url is not None:
         return OpenAiChat(language.base_url, language.model or deployment.llm.model, deployment.voice)
-    return ServeChat(llm.APP_NAME, llm_server, deployment.llm, deployment.voice)
+    return ServeChat(deployment, llm.APP_NAME, llm_server)
 
 
 def build(deployment: Deployment, budget: Budget, models: dict[str, Path]) -> serve.Application:
