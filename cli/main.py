@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("cli.up:up", "start the local deployment"),
     "down": ("cli.up:down", "stop it"),
     "status": ("cli.up:status", "what is up, and where"),
+    "deploy": ("cli.deploy:deploy", "the same applications onto an existing Ray cluster"),
+    "link": ("cli.link:link", "a link that opens a page behind a login"),
     "talk": ("cli.talk:talk", "call the voice application with a WAV, a text or the microphone"),
     "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),
     "profile": ("cli.profile:profile", "measure this deployment's rates: what plans are fed with"),

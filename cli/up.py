@@ -106,10 +106,17 @@ def _applications() -> list[dict[str, Any]]:
     """What the deployment says of itself."""
     import httpx
 
+    from serve_apps.access import pass_for_a_minute
+
     record = running.read()
     assert record is not None
+    deployment = load_deployment(Path(record.config))
+    tls = deployment.http.tls
     try:
-        answer = httpx.get(f"{record.url}/status", timeout=10, trust_env=False)
+        answer = httpx.get(
+            f"{record.url}/status", timeout=10, trust_env=False, verify=tls.trust() if tls else True,
+            headers=pass_for_a_minute(deployment),
+        )  # fmt: skip
         answer.raise_for_status()
         applications: list[dict[str, Any]] = answer.json()["applications"]
     except (httpx.HTTPError, ValueError, KeyError):

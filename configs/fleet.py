@@ -1,5 +1,6 @@
 """What a deployment adds when it leaves one machine: TLS, who may open the page, which nodes run what, its rollout."""
 
+import ssl
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,13 @@ class Tls(Frozen):
 
     certificate: Path
     key: Path
+
+    def trust(self) -> ssl.SSLContext:
+        """For a client on a node that serves with it: this certificate, whatever name the node is asked by."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
 
 class Access(Frozen):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.budgets import load_budget
-from configs.deployment import Deployment
+from configs.deployment import Deployment, HttpConfig
 from configs.models import prepared
 from configs.schema import parse
 
@@ -39,6 +39,14 @@ def models_of(deployment: Deployment) -> dict[str, Path]:
         "asr": prepared(deployment.voice.hearing.model),
         "tts": prepared(deployment.voice.speaking.model),
     }
+
+
+def http_options(http: HttpConfig) -> dict[str, Any]:
+    """Where Serve's proxies serve, as its config file and its API take it."""
+    options: dict[str, Any] = {"host": http.host, "port": http.port}
+    if http.tls:
+        options |= {"ssl_certfile": str(http.tls.certificate), "ssl_keyfile": str(http.tls.key)}
+    return options
 
 
 def build_llm(data: dict[str, Any]) -> "Application":

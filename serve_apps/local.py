@@ -5,13 +5,17 @@ is touched (`ray stop` would end them all).
 """
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from configs.deployment import Deployment
-from serve_apps.applications import APPLICATIONS, models_of
+from configs.errors import MISSING, InputError
+from serve_apps.applications import APPLICATIONS, http_options, models_of
+from serve_apps.certificate import certificate_problem
 from serve_apps.quiet import QUIET
 
 
@@ -35,8 +39,11 @@ def check_port(host: str, port: int) -> None:
 def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     """Start Ray and the applications; returns when they serve. Raises PortTaken, InputError or what Ray raises."""
     models_of(deployment)
+    _check_access(deployment)
     check_port(deployment.http.host, deployment.http.port)
     os.environ.update(QUIET)
+    # Ray listens on every interface: whoever has no token, which this start makes up, is refused.
+    os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)})
     os.environ.pop("RAY_ADDRESS", None)
     root = str(Path(__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -52,13 +59,25 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
         include_dashboard=False,
         log_to_driver=True,
     )
-    serve.start(http_options={"host": deployment.http.host, "port": deployment.http.port})
+    serve.start(http_options=http_options(deployment.http))
 
     for served in APPLICATIONS:
         progress(f"loading {served.loading}")
         application = served.build(deployment.model_dump(mode="json"))
         serve.run(application, name=served.name, route_prefix=served.route_prefix)
     progress(f"serving after {time.monotonic() - begun:.0f} s")
+
+
+def _check_access(deployment: Deployment) -> None:
+    """Raises InputError where a secret is missing or the certificate is of no use."""
+    if deployment.login:
+        from serve_apps.access import Links
+
+        Links.of(deployment.access, os.environ)
+    if tls := deployment.http.tls:
+        problem = certificate_problem(tls.certificate, tls.key, datetime.now(UTC))
+        if problem:
+            raise InputError("http", "tls", MISSING, problem)
 
 
 def stop() -> None:

@@ -30,7 +30,7 @@ def supervise(
 
     Raises what `local.start` raises. A second signal while stopping is ignored.
     """
-    url = f"http://{deployment.http.host}:{deployment.http.port}"
+    url = deployment.http.inside_url
     record = Running(Process.of(os.getpid()), url, str(config), "starting")
     running.write(record)
     waiting = threading.Event()

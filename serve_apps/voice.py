@@ -12,6 +12,7 @@ from ray import serve
 from configs.budgets import Budget
 from configs.deployment import Deployment
 from serve_apps import llm
+from serve_apps.access import Access
 from serve_apps.status import status_routes
 from serve_apps.voice_chat import ServeChat
 from serve_apps.voice_routes import routes
@@ -41,7 +42,9 @@ class VoiceApp:
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return routes(self._board, status_routes(self._deployment))
+        api = routes(self._board, status_routes(self._deployment))
+        api.add_middleware(Access, deployment=self._deployment)
+        return api
 
 
 def _chat(deployment: Deployment, llm_server: str) -> ChatModel:

@@ -22,7 +22,9 @@ class Node:
     python: str = ""
     packages: dict[str, str | None] = field(default_factory=dict)
     """Distribution -> version; None where it is not installed."""
-    missing_paths: tuple[str, ...] = ()
+    missing_models: tuple[str, ...] = ()
+    certificate: str | None = None
+    """What is wrong with the certificate there."""
     missing_secrets: tuple[str, ...] = ()
 
 
@@ -50,14 +52,12 @@ def _node_problems(needs: Needs, node: Node) -> list[str]:
         version = node.packages.get(name)
         if version != wanted:
             found.append(f"node {node.address}: {name} {version or 'is missing'}, and {wanted} is wanted")
-    models = {path: name for name, path in needs.models.items()}
-    for path in node.missing_paths:
-        if path in models:
-            found.append(
-                f"node {node.address}: model {models[path]} is not at {path}; there: firstclause models prepare"
-            )
-        else:
-            found.append(f"node {node.address}: {path} is missing")
+    found += [
+        f"node {node.address}: model {name} is not at {needs.models[name]}; there: firstclause models prepare"
+        for name in node.missing_models
+    ]
+    if node.certificate:
+        found.append(f"node {node.address}: {node.certificate}")
     found += [
         f"node {node.address}: the environment variable {name} is not set, and it holds a secret"
         for name in node.missing_secrets

@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import Field
 
 from configs.deployment import Deployment
+from configs.fleet import Tls
 from configs.schema import Frozen
-from serve_apps.applications import APPLICATIONS, models_of
+from serve_apps.applications import APPLICATIONS, http_options, models_of
 from serve_apps.quiet import QUIET
 
 LOCKS = Path(__file__).parents[2] / "requirements"
@@ -25,8 +26,7 @@ class Needs(Frozen):
     """Distribution -> version."""
     models: dict[str, str] = Field(default_factory=dict)
     """Model -> its folder."""
-    files: tuple[str, ...] = ()
-    """The certificate and its key."""
+    tls: Tls | None = None
     secrets: tuple[str, ...] = ()
     """Environment variables that must be set."""
 
@@ -50,13 +50,10 @@ def serve_config(deployment: Deployment) -> dict[str, Any]:
 
     The code is not in it: `deploy` adds its working_dir, an image has it already.
     """
-    http: dict[str, Any] = {"host": deployment.http.host, "port": deployment.http.port}
-    if tls := deployment.http.tls:
-        http |= {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}
     arguments = deployment.model_dump(mode="json", exclude_defaults=True)
     return {
         "proxy_location": "EveryNode",
-        "http_options": http,
+        "http_options": http_options(deployment.http),
         # the access log has callers' addresses in it: what is asked for is in the metrics
         "logging_config": {"log_level": "INFO", "enable_access_log": False},
         "applications": [
@@ -75,7 +72,6 @@ def serve_config(deployment: Deployment) -> dict[str, Any]:
 def needs(deployment: Deployment) -> Needs:
     """Raises InputError where a model is not prepared here."""
     locked = _locked("gpu" if deployment.llm.device == "cuda" else "cpu")
-    tls = deployment.http.tls
     secrets = [deployment.access.secret_env] if deployment.login else []
     secrets += [server.secret_env for server in deployment.voice.ice_servers if server.secret_env]
     names = [deployment.llm.model, deployment.voice.hearing.model, deployment.voice.speaking.model]
@@ -83,7 +79,7 @@ def needs(deployment: Deployment) -> Needs:
         python="3.11",
         packages={name: locked[name] for name in (*SAME_VERSION, ENGINES[deployment.llm.device])},
         models=dict(zip(names, map(str, models_of(deployment).values()), strict=True)),
-        files=(str(tls.certificate), str(tls.key)) if tls else (),
+        tls=deployment.http.tls,
         secrets=tuple(dict.fromkeys(secrets)),
     )
 
