@@ -148,10 +148,13 @@ class Store:
         with self._session() as session:
             return len(session.scalars(self._free(select(Batch.id))).all())
 
-    def claim(self, worker: str, lease_s: float) -> Batch | None:
-        """Take the free batch with the nearest deadline, or None."""
+    def claim(self, worker: str, lease_s: float, only_ending: bool = False) -> Batch | None:
+        """Take the free batch with the nearest deadline, or None; `only_ending`: of those cancelled or past it."""
+        query = self._free(select(Batch))
+        if only_ending:
+            query = query.where(or_(Batch.status == "cancelling", Batch.expires_at <= self._now()))
         with self._session() as session, session.begin():
-            found = session.scalars(self._free(select(Batch)).order_by(Batch.expires_at, Batch.id).limit(1)).first()
+            found = session.scalars(query.order_by(Batch.expires_at, Batch.id).limit(1)).first()
             if found is None:
                 return None
             until = self._clock() + lease_s
@@ -162,7 +165,10 @@ class Store:
             ).rowcount  # type: ignore[attr-defined]
         return self._held(found.id, worker) if taken else None
 
-    def renew(self, id: str, worker: str, lease_s: float, completed: int = 0, failed: int = 0) -> Batch:
+    def renew(
+        self, id: str, worker: str, lease_s: float, completed: int = 0, failed: int = 0,
+        report: dict[str, Any] | None = None,
+    ) -> Batch:  # fmt: skip
         """Hold a batch for longer, and say how far it is: counts never go down. Raises LeaseLost."""
         with self._session() as session, session.begin():
             batch = _locked(session, id, worker)
@@ -170,6 +176,7 @@ class Store:
             if completed + failed > batch.completed + batch.failed:
                 batch.fruitless = 0
             batch.completed, batch.failed = max(batch.completed, completed), max(batch.failed, failed)
+            batch.report = report or batch.report
         return batch
 
     def advance(self, id: str, worker: str, status: Status, **values: Any) -> Batch:
@@ -184,12 +191,12 @@ class Store:
         return batch
 
     def release(self, id: str, worker: str, retry_in_s: float = 0) -> None:
-        """Let a batch go, to be taken up again after a while. Nothing happens if it is another's."""
+        """Let a batch go, to be taken up after a while: no death of its worker. Nothing happens if it is another's."""
         with self._session() as session, session.begin():
             session.execute(
                 update(Batch)
                 .where(Batch.id == id, Batch.worker == worker)
-                .values(worker=None, lease_until=self._clock() + retry_in_s)
+                .values(worker=None, lease_until=self._clock() + retry_in_s, fruitless=Batch.fruitless - 1)
             )
 
     def unused_contents(self) -> list[str]:
