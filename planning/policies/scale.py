@@ -7,32 +7,49 @@ time, each first tried on paper: the busiest moment of the look-back must fit th
 """
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from configs.errors import InputError
 from configs.schema import Frozen
 from planning.clocks import waits_s
-from planning.headroom import target_utilization
-from planning.quantities import Ceiling, Count, NonNegative, Positive, round_up
+from planning.headroom import headroom_fraction, lag_steps, target_utilization
+from planning.quantities import Ceiling, Count, Fraction, NonNegative, Positive, round_up
+
+
+class GrowthConfig(Frozen):
+    """What demand grows by while a replica loads, measured as planning.headroom does on the past `history_s`.
+
+    One value each `step_s`; until there are `enough_s` of them, ScaleConfig's headroom_fraction holds.
+    """
+
+    load_time_s: NonNegative
+    detect_s: NonNegative = 30.0
+    quantile: Fraction = 0.95
+    step_s: Positive = 60.0
+    history_s: Positive = 86_400.0
+    enough_s: Positive = 21_600.0
 
 
 class ScaleConfig(Frozen):
     """Bounds and times.
 
-    headroom_fraction is planning.headroom's for this fleet's load time and demand. smooth_s: time constant of the
-    demand's average, which hides the noise of single arrivals. look_back_s: how long the busiest moment counts, at
-    least the load time, so that a replica that was given up is not asked for again at once. hysteresis: share of the
-    target utilisation that has to stay free after one replica less. max_wait_s: mean wait that n - 1 may cause,
-    judged as M/G/m with service_time_s and service_cv. hold_s: without metrics for longer, the fleet goes back up to
-    the most that it needed in the look-back.
+    headroom_fraction is planning.headroom's for this fleet's load time and demand; with `growth` it is measured anew.
+    smooth_s: time constant of the demand's average, which hides the noise of single arrivals. look_back_s: how long
+    the busiest moment counts, at least the load time, so that a replica that was given up is not asked for again at
+    once. hysteresis: share of the target utilisation that has to stay free after one replica less. max_wait_s: mean
+    wait that n - 1 may cause, judged as M/G/m with service_time_s and service_cv. hold_s: without metrics for longer,
+    the fleet goes back up to the most that it needed in the look-back.
     """
 
     min_replicas: Count = 1
     max_replicas: Count = 1000
     utilization_ceiling: Ceiling = 0.8
     headroom_fraction: NonNegative = 0.2
+    growth: GrowthConfig | None = None
     clear_s: Positive = 30.0
     smooth_s: Positive = 30.0
     look_back_s: Positive = 600.0
@@ -47,11 +64,6 @@ class ScaleConfig(Frozen):
         if self.max_replicas < self.min_replicas:
             raise ValueError(f"max_replicas = {self.max_replicas} is under min_replicas = {self.min_replicas}")
         return self
-
-    @property
-    def target_utilization(self) -> float:
-        """How busy replicas may be so that growth during a load stays under the ceiling."""
-        return target_utilization(self.utilization_ceiling, self.headroom_fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,24 @@ class Scaler:
     config: ScaleConfig
     demand: float | None = None  # busy replicas, smoothed
     measured_s: float | None = None
+    headroom_fraction: float = field(init=False)
+    _history: deque[float] = field(init=False)  # demand, one a step of the growth
+    _history_s: float = float("-inf")  # the last one's time
     _needs: deque[tuple[float, float]] = field(default_factory=deque)  # (time, busy replicas needed), falling
+
+    def __post_init__(self) -> None:
+        growth = self.config.growth
+        self.headroom_fraction = self.config.headroom_fraction
+        self._history = deque(maxlen=int(growth.history_s / growth.step_s) if growth else 0)
+
+    @property
+    def target_utilization(self) -> float:
+        """How busy replicas may be so that growth during a load stays under the ceiling."""
+        return target_utilization(self.config.utilization_ceiling, self.headroom_fraction)
+
+    def assume(self, replicas: int, now_s: float) -> None:
+        """So many were needed until now: for one that begins, or begins anew, in the middle of a day."""
+        self._remember(replicas * self.target_utilization * (1 - self.config.hysteresis), now_s)
 
     def step(self, observation: Observation | None, current: int, now_s: float) -> Decision:
         """What to do at `now_s` with `current` replicas (ready and pending) that there are."""
@@ -97,9 +126,10 @@ class Scaler:
         offered = observation.offered_replica_s / observation.interval_s
         share = min(1.0, observation.interval_s / config.smooth_s)
         self.demand = offered if self.demand is None else self.demand + share * (offered - self.demand)
+        self._grow(self.demand, now_s)
         needed = self.demand + observation.backlog_replica_s / config.clear_s
         self._remember(needed, now_s)
-        wanted = round_up(needed / config.target_utilization)
+        wanted = round_up(needed / self.target_utilization)
         supply = observation.ready + observation.pending
         if wanted > supply:
             return self._bounded(wanted, "demand")
@@ -110,7 +140,7 @@ class Scaler:
     def _fits(self, busiest: float, replicas: int, lent: int) -> bool:
         """Whether the look-back's busiest moment would have been served well by so many."""
         config = self.config
-        if replicas < 1 or busiest > replicas * config.target_utilization * (1 - config.hysteresis):
+        if replicas < 1 or busiest > replicas * self.target_utilization * (1 - config.hysteresis):
             return False
         if replicas - lent < busiest:
             return False  # batch replicas are for bursts, not for the load of every day
@@ -118,6 +148,18 @@ class Scaler:
             waits_s(busiest / config.service_time_s, replicas, config.service_time_s, config.service_cv)[0]
             <= config.max_wait_s
         )
+
+    def _grow(self, demand: float, now_s: float) -> None:
+        """Keep the demand's history and, once there is enough of it, work the headroom out again."""
+        growth = self.config.growth
+        if growth is None or now_s < self._history_s + growth.step_s:
+            return
+        self._history_s = now_s
+        self._history.append(demand)
+        if len(self._history) * growth.step_s >= growth.enough_s:
+            lag = lag_steps(growth.load_time_s, growth.detect_s, growth.step_s)
+            with suppress(InputError):  # no busy step is long enough ago: the last fraction holds
+                self.headroom_fraction = headroom_fraction(list(self._history), lag, growth.quantile)
 
     def _remember(self, needed: float, now_s: float) -> None:
         """Keep the look-back's needs that no later one exceeds: the first is the most."""
@@ -131,7 +173,7 @@ class Scaler:
     def _without_metrics(self, current: int, now_s: float) -> Decision:
         least = current
         if self._needs and self.measured_s is not None and now_s - self.measured_s > self.config.hold_s:
-            least = max(current, round_up(self._needs[0][1] / self.config.target_utilization))
+            least = max(current, round_up(self._needs[0][1] / self.target_utilization))
         return self._bounded(least, "no metrics")
 
     def _bounded(self, replicas: int, reason: Literal["demand", "hold", "no metrics", "n-1 fits"]) -> Decision:
