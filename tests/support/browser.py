@@ -38,14 +38,14 @@ window.RTCPeerConnection = function (...args) { return (window.connection = new 
 
 
 @contextmanager
-def browser(*flags: str) -> Iterator[Any]:
-    """A Chromium of its own. Skips where there is none."""
+def browser(*flags: str, executable: Path = CHROMIUM) -> Iterator[Any]:
+    """A Chromium of its own. Skips where there is none. `executable` may start it somewhere else."""
     if not CHROMIUM.exists():
         pytest.skip(f"no {CHROMIUM}: install Debian's package chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=[*FLAGS, *flags])
+        chromium = playwright.chromium.launch(executable_path=str(executable), args=[*FLAGS, *flags])
         try:
             yield chromium
         finally:
@@ -56,10 +56,10 @@ def browser(*flags: str) -> Iterator[Any]:
 
 
 @contextmanager
-def page_of(url: str, *flags: str, width: int = 1280, height: int = 800) -> Iterator[Any]:
+def page_of(url: str, *flags: str, width: int = 1280, height: int = 800, executable: Path = CHROMIUM) -> Iterator[Any]:
     """The talk page in a browser of its own. An error of the page's script fails the test."""
     errors: list[str] = []
-    with browser(*flags) as chromium:
+    with browser(*flags, executable=executable) as chromium:
         page = chromium.new_page(viewport={"width": width, "height": height})
         page.set_default_timeout(PATIENCE_MS)
         page.add_init_script(KEEP_CONNECTION)
