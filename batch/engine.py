@@ -8,7 +8,7 @@ EngineError           the row has no answer
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import httpx
@@ -55,17 +55,45 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
+class Tier(Protocol):
+    """Where rows are answered; it is sent to whoever needs an engine."""
+
+    def engine(self, tenant: str) -> Engine:
+        """An engine for a tenant's rows, made in the event loop that it is used in."""
+        ...
+
+    def models(self) -> set[str] | None:
+        """What is served, or None where the tier does not say now."""
+        ...
+
+
 @dataclass(frozen=True)
-class EngineSpec:
-    """What a worker needs to make its engine. `url`: the server's, without /v1; 'stub:' is the stand-in."""
+class StubTier:
+    """Answers at once, in the worker: what is left to measure is the job itself."""
+
+    def engine(self, tenant: str) -> Engine:
+        return StubEngine()
+
+    def models(self) -> set[str] | None:
+        return None
+
+
+@dataclass(frozen=True)
+class HttpTier:
+    """An OpenAI-compatible server; `url` without /v1."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
-    verify: str | bool = True
 
-    def make(self) -> Engine:
-        return StubEngine() if self.url == "stub:" else HttpEngine(self)
+    def engine(self, tenant: str) -> Engine:
+        return HttpEngine(self)
+
+    def models(self) -> set[str] | None:
+        try:
+            answer = httpx.get(f"{self.url}/v1/models", timeout=CONNECT_S, trust_env=False).raise_for_status()
+            return {str(model["id"]) for model in answer.json()["data"]}
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return None
 
 
 class StubEngine:
@@ -85,13 +113,11 @@ class StubEngine:
 class HttpEngine:
     """An OpenAI-compatible server; as many requests at once as it is asked for."""
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, tier: HttpTier) -> None:
         self._client = httpx.AsyncClient(
-            base_url=spec.url,
-            headers=dict(spec.headers),
-            timeout=httpx.Timeout(spec.timeout_s, connect=CONNECT_S, pool=None),
+            base_url=tier.url,
+            timeout=httpx.Timeout(tier.timeout_s, connect=CONNECT_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            verify=spec.verify,
             trust_env=False,
         )
 

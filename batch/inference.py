@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from batch import results
-from batch.engine import Broken, Engine, EngineSpec, Refused
+from batch.engine import Broken, Engine, Refused, Tier
 from batch.files import Contents
 from batch.gate import Fares, Orders
 from batch.journal import Entry, Finished, Segment
@@ -35,7 +35,8 @@ class InferenceSpec:
     folder: str
     last_row: int
     endpoint: str
-    engine: EngineSpec
+    tenant: str
+    tier: Tier
     attempts: int
 
 
@@ -61,7 +62,7 @@ class Inference:
 
     async def __call__(self, block: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         if self._engine is None:  # in the loop that it is used in
-            self._engine = self._spec.engine.make()
+            self._engine = self._spec.tier.engine(self._spec.tenant)
             self._asking = asyncio.create_task(self._ask())
         await asyncio.to_thread(self._finished.refresh, self._segment.path)
         names = list(block)
@@ -157,9 +158,6 @@ class Inference:
 
 
 def give_way() -> None:
-    """Let every other process on this machine go first."""
-    with suppress(OSError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        return
+    """Let the other processes on this machine go first."""
     with suppress(OSError):
-        os.nice(19)
+        os.setpriority(os.PRIO_PROCESS, 0, 19)

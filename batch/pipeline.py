@@ -87,7 +87,7 @@ def run(
     context.execution_options.preserve_order = False
     rows = ray.data.read_datasource(
         Spans(input, spans, ray.put(finished.rows)),
-        ray_remote_args={"num_cpus": 0.1},
+        num_cpus=0.1,
         override_num_blocks=len(spans),
         concurrency=1,  # a window ahead is enough
     ).map_batches(

@@ -1,6 +1,5 @@
 """How many rows each of a worker's jobs may have in flight."""
 
-import threading
 from typing import Any, Protocol
 
 from batch.gate import Fares
@@ -30,16 +29,13 @@ class FixedShare:
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
         self._jobs: set[str] = set()
-        self._lock = threading.Lock()
 
     def allowed(self, job: str, rows_left: int, deadline_s: float, fares: Fares) -> int:
-        with self._lock:
-            self._jobs.add(job)
-            return max(1, self._concurrency // len(self._jobs))
+        self._jobs.add(job)
+        return max(1, self._concurrency // len(self._jobs))
 
     def leave(self, job: str) -> None:
-        with self._lock:
-            self._jobs.discard(job)
+        self._jobs.discard(job)
 
     def report(self, job: str) -> dict[str, Any]:
         return {"concurrency": self._concurrency}

@@ -11,12 +11,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from batch import pipeline
 from batch.assembly import CANCELLED, EXPIRED, Rest, assemble, error_id, output_id
-from batch.engine import EngineSpec
+from batch.engine import Tier
 from batch.errors import LeaseLost
 from batch.files import Contents
 from batch.gate import Fares
@@ -36,14 +35,6 @@ WATCH_EVERY_S = 0.5
 RETRY_IN_S = 10.0
 Why = Literal["", "lost", "cancelled", "expired"]
 END: dict[Why, tuple[Status, Rest]] = {"cancelled": ("cancelled", CANCELLED), "expired": ("expired", EXPIRED)}
-
-
-@dataclass(frozen=True)
-class Tier:
-    """The LLM tier as a worker sees it. `models`: what it serves, or None where it does not say now."""
-
-    engine: EngineSpec
-    models: Callable[[], set[str] | None]
 
 
 class Worker:
@@ -174,7 +165,7 @@ class Job:
         )
         spec = InferenceSpec(
             config.files_url(), self._contents.work(batch.id), findings.last_row, batch.endpoint,
-            self._tier.engine, config.row_attempts,
+            batch.tenant, self._tier, config.row_attempts,
         )  # fmt: skip
         self._gate = pipeline.make_gate()
         try:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("cli.usage:usage", "what tenants used, and the bill"),
     "models": ("cli.models:models", "list, prepare or prune the models"),
     "doctor": ("cli.doctor:doctor", "what is missing on this machine, and what to do"),
+    "batch": ("cli.batch:batch", "batch jobs on what the callers leave idle"),
     "loadtest": ("cli.loadtest:loadtest", "load tests on an open schedule, judged by gates"),
     "plan": ("cli.plan:plan", "the arithmetic: fleets, prices, headroom, calls a replica and twelve more topics"),
 }

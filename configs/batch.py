@@ -47,7 +47,13 @@ class BatchConfig(Frozen):
     row_timeout_s: Positive = 600.0
     row_attempts: Count = 5
     """Tries of a row that the engine fails on. Refusals (429, 503, nobody there) do not count."""
+    engine_url: str | None = None
+    """Another OpenAI-compatible server for the rows, without /v1; None: this deployment's LLM tier."""
     harvest: HarvestLimits = HarvestLimits()
+
+    def ceiling(self, seats: int) -> int:
+        """The most rows in flight where the tier's engines run `seats` requests at once."""
+        return int(self.harvest.ceiling or max(1, seats * 3 // 4))
 
     def database_url(self) -> str:
         return self.database or f"sqlite:///{state_dir() / 'batch.db'}"

@@ -5,9 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from configs.batch import BatchConfig
 from configs.fleet import Access, Rollout, Tier, Tls
 from configs.gateway import GatewayConfig
 from configs.routing import RoutingConfig
+from configs.scaling import ScalingConfig
 from configs.schema import Frozen, load
 from configs.voice import VoiceConfig
 
@@ -55,6 +57,8 @@ class LlmConfig(Tier):
     """The cores that a CPU engine binds its threads to."""
     engine: dict[str, Any] = Field(default_factory=dict)
     routing: RoutingConfig = RoutingConfig()
+    scaling: ScalingConfig | None = None
+    """None: `replicas` of them, always. Else their number follows the load, and starts at its least."""
 
 
 class RayConfig(Frozen):
@@ -73,6 +77,7 @@ class Deployment(Frozen):
     llm: LlmConfig = LlmConfig()
     gateway: GatewayConfig = GatewayConfig()
     voice: VoiceConfig
+    batch: BatchConfig = BatchConfig()
     access: Access = Access()
     rollout: Rollout = Rollout()
 

@@ -26,6 +26,8 @@ class Served:
     loading: str
     """What its start-up takes most of its time with, for the progress line."""
     build: Callable[[dict[str, Any]], "Application"]
+    awaited: bool = True
+    """Whether a later one waits until this one serves; it needs nobody and is up long before they are, if not."""
 
     @property
     def import_path(self) -> str:
@@ -63,7 +65,21 @@ def build_voice(data: dict[str, Any]) -> "Application":
     return voice.build(deployment, load_budget(), models_of(deployment))
 
 
+def build_files(data: dict[str, Any]) -> "Application":
+    from serve_apps import batch
+
+    return batch.build_files(_deployment(data))
+
+
+def build_batches(data: dict[str, Any]) -> "Application":
+    from serve_apps import batch
+
+    return batch.build_batches(_deployment(data))
+
+
 APPLICATIONS = (
+    Served("files", "/v1/files", "the batch API", build_files, awaited=False),
+    Served("batches", "/v1/batches", "the batch API", build_batches, awaited=False),
     Served("llm", "/v1", "the LLM", build_llm),
     Served("voice", "/", "the voice models", build_voice),
 )

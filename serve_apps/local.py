@@ -64,7 +64,8 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     for served in APPLICATIONS:
         progress(f"loading {served.loading}")
         application = served.build(deployment.model_dump(mode="json"))
-        serve.run(application, name=served.name, route_prefix=served.route_prefix)
+        target = serve.RunTarget(application, name=served.name, route_prefix=served.route_prefix)
+        serve.run_many([target], wait_for_applications_running=served.awaited)
     progress(f"serving after {time.monotonic() - begun:.0f} s")
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,26 @@ from batch.store import Store, migrate
 from batch.tables import Batch
 from configs.batch import BatchConfig
 from tests.support.batch_engine import BatchEngine, batch_engine
-from tests.support.batch_worker import WorkerProcess, worker_process
+from tests.support.batch_worker import BatchCluster, batch_cluster
 
 ENDPOINT = "/v1/chat/completions"
 WAIT_S = 180
 
 
 class Bench:
-    """A store, contents and an engine, and what a test does with them."""
+    """A store, contents, an engine and a cluster, and what a test does with them."""
 
-    def __init__(self, folder: Path, engine: BatchEngine, **config: Any) -> None:
+    def __init__(self, folder: Path, engine: BatchEngine) -> None:
         self.config = BatchConfig(
-            database=f"sqlite:///{folder}/batch.db", files=str(folder / "batch"), lease_s=4, idle_s=1.5,
-            window_rows=50, **config,
-        )  # fmt: skip
+            database=f"sqlite:///{folder}/batch.db", files=str(folder / "batch"), lease_s=6, window_rows=50
+        )
         migrate(self.config.database_url())
         self.store, self.contents = Store(self.config.database_url()), Contents(self.config.files_url())
-        self.engine, self._folder = engine, folder
+        self.engine, self.log = engine, folder / "cluster.log"
+        self.cluster: BatchCluster | None = None
+
+    def started(self) -> AbstractContextManager[BatchCluster]:
+        return batch_cluster(self.config, self.engine.url, self.log)
 
     def submit(self, data: bytes, window: str = "24h") -> str:
         file = self.store.add_file("alice", "rows", "batch", len(data))
@@ -38,19 +42,15 @@ class Bench:
             written.write(data)
         return self.store.create_batch("alice", ENDPOINT, file.id, window).id
 
-    def worker(self, concurrency: int = 16) -> Any:
-        return worker_process(self.config, self.engine.url, self._folder / "worker.log", concurrency)
-
-    def wait(self, id: str, until: Callable[[Batch], bool], worker: WorkerProcess | None = None) -> Batch:
+    def wait(self, id: str, until: Callable[[Batch], bool]) -> Batch:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             batch = self.store.batch("alice", id)
             if until(batch):
                 return batch
-            assert worker is None or worker.alive(), worker.log.read_text(errors="replace")[-4000:]
             time.sleep(0.05)
-        log = (self._folder / "worker.log").read_text(errors="replace")[-4000:]
-        raise AssertionError(f"{batch.status} {batch.completed}+{batch.failed}/{batch.total}\n{log}")
+        said = self.log.read_text(errors="replace")[-4000:]
+        raise AssertionError(f"{batch.status} {batch.completed}+{batch.failed}/{batch.total}\n{said}")
 
     def lines(self, id: str | None) -> list[dict[str, Any]]:
         if id is None:
@@ -59,15 +59,24 @@ class Bench:
         return [json.loads(line) for line in b"".join(self.contents.chunks(id)).splitlines()]
 
 
-@pytest.fixture
-def engine() -> Iterator[BatchEngine]:
-    with batch_engine() as scripted:
-        yield scripted
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """One cluster for all tests that leave it alive."""
+    with batch_engine() as engine:
+        bench = Bench(tmp_path_factory.mktemp("bench"), engine)
+        with bench.started() as bench.cluster:
+            yield bench
 
 
 @pytest.fixture
-def bench(tmp_path: Path, engine: BatchEngine) -> Bench:
-    return Bench(tmp_path, engine)
+def bench(shared: Bench) -> Bench:
+    shared.engine.reset()
+    return shared
+
+
+@pytest.fixture
+def engine(bench: Bench) -> BatchEngine:
+    return bench.engine
 
 
 def rows(prompts: list[str], **body: Any) -> bytes:
@@ -96,8 +105,7 @@ def test_a_batch_with_all_kinds_of_rows(bench: Bench, engine: BatchEngine) -> No
         line = json.loads(rows(["twin"], **more)) | {"custom_id": custom_id}
         body += json.dumps(line).encode() + b"\n\n"
     id = bench.submit(b"\xef\xbb\xbf" + body)
-    with bench.worker() as worker:
-        batch = bench.wait(id, ended, worker)
+    batch = bench.wait(id, ended)
     assert batch.status == "completed", batch.errors
     assert (batch.total, batch.completed, batch.failed) == (108, 104, 4)
     good, bad = bench.lines(batch.output_file_id), bench.lines(batch.error_file_id)
@@ -122,18 +130,18 @@ def test_a_batch_with_all_kinds_of_rows(bench: Bench, engine: BatchEngine) -> No
 def test_rows_with_one_prefix_are_asked_together(bench: Bench, engine: BatchEngine) -> None:
     prompts = [f"prefix {number % 5}: document {number}" for number in range(50)]
     id = bench.submit(rows(prompts))
-    with bench.worker(concurrency=1):
-        bench.wait(id, ended)
-    assert engine.order == sorted(prompts)
+    bench.wait(id, ended)
+    wanted = {prompt: place for place, prompt in enumerate(sorted(prompts))}
+    far = max(abs(wanted[prompt] - place) for place, prompt in enumerate(engine.order))
+    assert len(engine.order) == 50 and far <= 16, "eight at once, in order"
 
 
 def test_cancelling_keeps_what_is_done_and_names_the_rest(bench: Bench, engine: BatchEngine) -> None:
     engine.row_s = 0.2
     id = bench.submit(rows([f"row {number}" for number in range(400)]))
-    with bench.worker(concurrency=8) as worker:
-        bench.wait(id, lambda batch: batch.completed > 10, worker)
-        assert bench.store.cancel("alice", id).status == "cancelling"
-        batch = bench.wait(id, ended, worker)
+    bench.wait(id, lambda batch: batch.completed > 10)
+    assert bench.store.cancel("alice", id).status == "cancelling"
+    batch = bench.wait(id, ended)
     assert batch.status == "cancelled"
     assert batch.completed + batch.failed == 400 and 10 < batch.completed < 400
     good, bad = bench.lines(batch.output_file_id), bench.lines(batch.error_file_id)
@@ -144,13 +152,11 @@ def test_cancelling_keeps_what_is_done_and_names_the_rest(bench: Bench, engine: 
 def test_a_shut_engine_makes_no_answers_and_the_deadline_ends_it(bench: Bench, engine: BatchEngine) -> None:
     engine.row_s = 0.1
     id = bench.submit(rows([f"row {number}" for number in range(300)]))
-    with bench.worker(concurrency=8) as worker:
-        bench.wait(id, lambda batch: batch.completed > 10, worker)
-        engine.shut = True
-        batch = bench.wait(id, lambda batch: bool((batch.report or {}).get("trouble")), worker)
-        assert "503" in str(batch.report)
-        move_deadline(bench, id)
-        batch = bench.wait(id, ended, worker)
+    bench.wait(id, lambda batch: batch.completed > 10)
+    engine.shut = True
+    batch = bench.wait(id, lambda batch: "503" in str(batch.report))
+    move_deadline(bench, id)
+    batch = bench.wait(id, ended)
     assert batch.status == "expired"
     good, bad = bench.lines(batch.output_file_id), bench.lines(batch.error_file_id)
     assert len(good) > 10 and len(good) + len(bad) == 300
@@ -165,36 +171,40 @@ def move_deadline(bench: Bench, id: str) -> None:
         connection.execute(text("update batches set expires_at = 1 where id = :id"), {"id": id})
 
 
-@pytest.mark.parametrize("victim", ["power", "driver", "inference"])
-def test_a_kill_loses_doubles_and_repays_nothing(bench: Bench, engine: BatchEngine, victim: str) -> None:
-    """All at once; the driver, while its actors live on for a moment; the actor that asks the engine."""
-    killed_and_resumed(bench, engine, victim, after_rows=60)
+@pytest.mark.parametrize("victim", ["ray::BatchWorker", "ray::MapWorker"])
+def test_a_kill_loses_doubles_and_repays_nothing(bench: Bench, victim: str) -> None:
+    """Of the driver, whose actors live on for a moment; of the actor that asks the engine."""
+    assert bench.cluster is not None
+    process = bench.cluster.find(victim) if victim == "ray::BatchWorker" else None
+    killed_and_resumed(bench, 60, lambda: (process or bench.cluster.find(victim)).kill())  # type: ignore[union-attr]
 
 
-def killed_and_resumed(bench: Bench, engine: BatchEngine, victim: str, after_rows: int, total: int = 300) -> None:
-    engine.row_s = 0.1
+def test_a_power_cut_loses_doubles_and_repays_nothing(tmp_path: Path) -> None:
+    """Everything at once; another cluster goes on."""
+    with batch_engine() as engine:
+        bench = Bench(tmp_path, engine)
+        with bench.started() as cluster, ExitStack() as heir:
+
+            def cut() -> None:
+                cluster.kill()
+                heir.enter_context(bench.started())
+
+            killed_and_resumed(bench, 60, cut)
+
+
+def killed_and_resumed(bench: Bench, after_rows: int, kill: Callable[[], object], total: int = 300) -> None:
+    bench.engine.row_s = 0.1
     prompts = [f"row {number}" for number in range(total)]
     id = bench.submit(rows(prompts))
-    with bench.worker(concurrency=8) as worker:
-        before = bench.wait(id, lambda batch: batch.completed >= after_rows, worker)
-        finished = journaled(bench, id)
-        if victim == "power":
-            worker.kill()
-        elif victim == "driver":
-            worker.kill_driver()
-        else:
-            worker.find("MapWorker").kill()
-            batch = bench.wait(id, ended, worker)
-        if victim != "inference":
-            with bench.worker(concurrency=8) as heir:
-                batch = bench.wait(id, ended, heir)
-    assert batch.status == "completed"
-    assert batch.completed == total and before.completed <= total
-    assert Counter(line["custom_id"] for line in bench.lines(batch.output_file_id)) == Counter(
-        f"id-{number}" for number in range(total)
-    )
-    assert batch.error_file_id is None
-    repaid = [row for row in finished if engine.answered[prompts[row]] > 1]
+    before = bench.wait(id, lambda batch: batch.completed >= after_rows)
+    kill()
+    finished = journaled(bench, id)
+    batch = bench.wait(id, ended)
+    assert batch.status == "completed", batch.errors
+    assert before.completed < total and batch.completed == total and batch.error_file_id is None
+    found = Counter(line["custom_id"] for line in bench.lines(batch.output_file_id))
+    assert found == Counter(f"id-{number}" for number in range(total))
+    repaid = [row for row in finished if bench.engine.answered[prompts[row]] > 1]
     assert repaid == [], "what was in the journal is not asked again"
 
 

@@ -32,6 +32,11 @@ class BatchEngine:
     most_in_flight: int = 0
     abandoned: int = 0
 
+    def reset(self) -> None:
+        self.row_s, self.shut, self.abandoned, self.most_in_flight = 0.02, False, 0, 0
+        for counter in (self.asked, self.answered, self.order, self.bodies):
+            counter.clear()
+
 
 def application(engine: BatchEngine) -> FastAPI:
     """The server."""

@@ -21,8 +21,10 @@ def test_status(deployment: str) -> None:
     assert answer.returncode == 0
     document = json.loads(answer.stdout)
     assert document["url"] == deployment
-    assert {app["name"]: app["status"] for app in document["applications"]} == {"llm": "RUNNING", "voice": "RUNNING"}
-    assert all(app["replicas"] >= 1 and app["models"] for app in document["applications"])
+    statuses = {app["name"]: app["status"] for app in document["applications"]}
+    assert statuses == dict.fromkeys(("llm", "voice", "files", "batches"), "RUNNING")
+    assert all(app["replicas"] >= 1 for app in document["applications"])
+    assert all(app["models"] for app in document["applications"] if app["name"] in ("llm", "voice"))
 
 
 def test_a_second_up_is_refused(deployment: str, config_file: Path) -> None:

@@ -1,0 +1,89 @@
+"""The batch API on Ray Serve: two applications, /v1/files and /v1/batches, over one store. Light: a job costs nothing
+before there is one (batch.crew)."""
+
+from fastapi import FastAPI
+from ray import serve
+
+from batch.api import batches_api, files_api
+from batch.crew import Crew
+from batch.engine import HttpTier, Tier
+from batch.files import Contents
+from batch.share import FixedShare, Share
+from batch.store import Store, migrate
+from configs.deployment import Deployment
+from configs.tenants import TenantsFiles
+from serve_apps import llm
+
+FILES, BATCHES = "files", "batches"
+
+
+class _Keys:
+    """Who calls: the gateway's tenants and rules."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._open = deployment.gateway.is_open(deployment.http.loopback)
+        self._tenants = TenantsFiles(deployment.gateway.tenants)
+
+    def __call__(self, authorization: str | None) -> str:
+        return self._tenants.current().identify(authorization, self._open).name
+
+
+@serve.deployment(name="BatchFiles")
+@serve.ingress()
+class FilesApp:
+    """/v1/files."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        config = deployment.batch
+        store, contents = Store(config.database_url()), Contents(config.files_url())
+        self._api = files_api(store, contents, config, _Keys(deployment))
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return self._api
+
+
+@serve.deployment(name="Batches")
+@serve.ingress()
+class BatchesApp:
+    """/v1/batches; wakes the worker."""
+
+    def __init__(self, deployment: Deployment, server: str) -> None:
+        config = deployment.batch
+        self._crew = Crew(config, _tier(deployment, server), _share(deployment))
+        self._api = batches_api(Store(config.database_url()), _Keys(deployment), self._crew.wake)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return self._api
+
+    def __del__(self) -> None:
+        self._crew.close()
+
+
+def build_files(deployment: Deployment) -> serve.Application:
+    """The application for /v1/files. Brings the store's tables up to date."""
+    migrate(deployment.batch.database_url())
+    application: serve.Application = FilesApp.options(**_OPTIONS).bind(deployment)  # type: ignore[attr-defined]
+    return application
+
+
+def build_batches(deployment: Deployment) -> serve.Application:
+    """The application for /v1/batches, after that for /v1/files."""
+    server = llm.server_name(deployment.llm)
+    application: serve.Application = BatchesApp.options(**_OPTIONS).bind(deployment, server)  # type: ignore[attr-defined]
+    return application
+
+
+_OPTIONS = {"num_replicas": 1, "max_ongoing_requests": 64, "ray_actor_options": {"num_cpus": 0}}
+
+
+def _tier(deployment: Deployment, server: str) -> Tier:
+    config = deployment.batch
+    if config.engine_url is not None:
+        return HttpTier(config.engine_url, config.row_timeout_s)
+    from serve_apps.batch_tier import ServeTier
+
+    return ServeTier(llm.APP_NAME, server, deployment.llm.model, config.row_timeout_s)
+
+
+def _share(deployment: Deployment) -> Share:
+    return FixedShare(deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs))
