@@ -92,6 +92,17 @@ class Language(Frozen):
     """After this long without a word the caller hears the apology."""
 
 
+class Tool(Frozen):
+    """A Python function that the LLM may have called."""
+
+    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+    """MODULE:NAME, as in voice.clock:time_of_day. Its name, docstring and annotations are what the LLM is told."""
+    while_guessing: bool = False
+    """It only looks something up: it may be called for an answer that is never heard. Else it waits until the caller's
+    turn is over."""
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 5
+
+
 class IceServer(Frozen):
     """A STUN or TURN server, for the page and for the replicas."""
 
@@ -117,3 +128,5 @@ class VoiceConfig(Tier):
     hearing: Hearing = Hearing()
     speaking: Speaking = Speaking()
     language: Language = Language()
+    tools: tuple[Tool, ...] = ()
+    """The model has to know how to call tools, which the stand-in does not."""

@@ -19,6 +19,7 @@ from serve_apps.voice_routes import routes
 from voice.llm import ChatModel, OpenAiChat
 from voice.services import load_services
 from voice.switchboard import Switchboard
+from voice.tools import Tools
 from voice.webrtc import offer_loopback
 
 APP_NAME = "voice"
@@ -49,8 +50,11 @@ class VoiceApp:
 
 def _chat(deployment: Deployment, llm_server: str) -> ChatModel:
     language = deployment.voice.language
-    if language.base_url is not None:
-        return OpenAiChat(language.base_url, language.model or deployment.llm.model, deployment.voice)
+    tools = deployment.voice.tools
+    # Calls of tools travel in OpenAI's messages, which the handle's plain text has no room for.
+    if language.base_url is not None or tools:
+        url = language.base_url or f"{deployment.http.inside_url}/v1"
+        return OpenAiChat(url, language.model or deployment.llm.model, deployment.voice, Tools(tools).schemas())
     return ServeChat(deployment, llm.APP_NAME, llm_server)
 
 

@@ -7,7 +7,7 @@ Turn taking is the hearing processor's; what an answer is made of is answer.py's
 import asyncio
 import itertools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loguru import logger
@@ -26,6 +26,7 @@ from voice.history import History
 from voice.llm import ChatModel
 from voice.messages import rtvi, server_message
 from voice.playout import Clause, Playout, Script
+from voice.tools import ToolChat, Tools
 from voice.tts.piper import Voice
 
 OUT_RATE = 24_000
@@ -46,6 +47,8 @@ class Turn:
     answer: Answer | None = None
     making: "asyncio.Task[None] | None" = None
     script: Script | None = None
+    confirmed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the answer may be heard; until then it is made on a guess."""
 
 
 class Agent(FrameProcessor):
@@ -53,11 +56,11 @@ class Agent(FrameProcessor):
 
     def __init__(
         self, config: VoiceConfig, chat: ChatModel, voice: Voice, history: History, call_id: str,
-        allocation_ms: dict[str, float],
+        allocation_ms: dict[str, float], tools: Tools,
     ) -> None:  # fmt: skip
         super().__init__()
         self._config, self._chat, self._voice, self._history = config, chat, voice, history
-        self._call_id, self._allocation_ms = call_id, allocation_ms
+        self._call_id, self._allocation_ms, self._tools = call_id, allocation_ms, tools
         self._gate = Gate()
         self._numbers = itertools.count(1)
         self._turns: dict[int, Turn] = {}
@@ -207,14 +210,16 @@ class Agent(FrameProcessor):
         for order, number in orders:
             turn = self._turns[number]
             if order is Order.MAKE and turn.script is None:
+                chat = ToolChat(self._chat, self._tools, turn.confirmed) if self._tools else self._chat
                 turn.answer = Answer(
-                    number, self._history.messages(turn.text), self._chat, self._voice, OUT_RATE,
+                    number, self._history.messages(turn.text), chat, self._voice, OUT_RATE,
                     self._config.persona.apology, f"{self._call_id}-{number}",
                 )  # fmt: skip
                 turn.script = turn.answer.script
                 turn.making = asyncio.create_task(turn.answer.run(), name=f"answer {self._call_id}-{number}")
                 await self.push_frame(rtvi("bot-llm-started"))
             elif order is Order.SPEAK:
+                turn.confirmed.set()
                 self._playing = asyncio.create_task(self._speak(number), name=f"speak {self._call_id}-{number}")
             elif order is Order.DROP:
                 await _end(turn.making)

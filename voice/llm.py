@@ -3,10 +3,11 @@
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from openai import AsyncOpenAI, AsyncStream, Timeout
 from openai.types.chat import ChatCompletionChunk
+from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 from configs.voice import VoiceConfig
 from voice.history import Message
@@ -17,11 +18,22 @@ class LlmError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A function that the LLM wants called. `arguments` are JSON, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Piece:
-    """A piece of a reply. `cut` marks the last one of a reply that ran into its token limit."""
+    """A piece of a reply. `cut` marks the last one of a reply that ran into its token limit; `calls` stand in the last
+    one of a reply that needs them made."""
 
     text: str
     cut: bool = False
+    calls: tuple[ToolCall, ...] = ()
 
 
 class ChatModel(Protocol):
@@ -35,7 +47,7 @@ class ChatModel(Protocol):
 class OpenAiChat:
     """An OpenAI-compatible server over HTTP; FIRSTCLAUSE_LLM_API_KEY holds its key, if it asks for one."""
 
-    def __init__(self, base_url: str, model: str, config: VoiceConfig) -> None:
+    def __init__(self, base_url: str, model: str, config: VoiceConfig, tools: Sequence[dict[str, Any]] = ()) -> None:
         self._client = AsyncOpenAI(
             base_url=base_url,
             api_key=os.environ.get("FIRSTCLAUSE_LLM_API_KEY", "local"),
@@ -43,6 +55,7 @@ class OpenAiChat:
             timeout=Timeout(config.language.first_token_timeout_s, connect=2.0),
         )
         self._model, self._persona = model, config.persona
+        self._tools: dict[str, Any] = {"tools": list(tools)} if tools else {}
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
@@ -55,16 +68,31 @@ class OpenAiChat:
                 temperature=self._persona.temperature,
                 stream=True,
                 extra_headers={"X-Request-Id": request_id},
+                **self._tools,
             )
+            calls: dict[int, ToolCall] = {}
             async with stream:
                 async for chunk in stream:
                     for choice in chunk.choices:
                         text = choice.delta.content or ""
+                        for delta in choice.delta.tool_calls or ():
+                            calls[delta.index] = _grown(calls.get(delta.index), delta)
                         if text or choice.finish_reason == "length":
                             yield Piece(text, cut=choice.finish_reason == "length")
+            if calls:
+                yield Piece("", calls=tuple(calls.values()))
         except Exception as error:  # whatever the transport under the client raises, the answer broke off
             raise LlmError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def _grown(call: ToolCall | None, delta: ChoiceDeltaToolCall) -> ToolCall:
+    """A call with what the next chunk says of it: its name comes whole, its arguments in pieces."""
+    function = delta.function
+    name, arguments = (function.name or "", function.arguments or "") if function else ("", "")
+    if call is None:
+        return ToolCall(delta.id or "", name, arguments)
+    return ToolCall(call.id, call.name + name, call.arguments + arguments)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from configs.deployment import Deployment
 from voice.asr import SAMPLE_RATE, Recognizer
 from voice.llm import ChatModel
+from voice.tools import Tools
 from voice.tts.piper import Voice
 from voice.vad import TurnCompleteness, turn_completeness
 
@@ -25,6 +26,7 @@ class Services:
     chat: ChatModel
     count_tokens: Callable[[str], int]
     context_tokens: int
+    tools: Tools = field(default_factory=Tools)
 
 
 async def load_services(deployment: Deployment, models: dict[str, Path], chat: ChatModel) -> Services:
@@ -39,5 +41,6 @@ async def load_services(deployment: Deployment, models: dict[str, Path], chat: C
     await asyncio.to_thread(completeness.probability, np.zeros(8 * SAMPLE_RATE, dtype=np.float32))
     tokenizer = Tokenizer.from_file(str(models["llm"] / "tokenizer.json"))
     return Services(
-        recognizer, completeness, voice, chat, lambda text: len(tokenizer.encode(text)), deployment.llm.context_tokens
-    )
+        recognizer, completeness, voice, chat, lambda text: len(tokenizer.encode(text)), deployment.llm.context_tokens,
+        Tools(config.tools),
+    )  # fmt: skip

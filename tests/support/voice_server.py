@@ -13,11 +13,18 @@ from fastapi import FastAPI
 from configs.budgets import load_budget
 from configs.deployment import Deployment, load_deployment
 from configs.models import prepared
+from configs.voice import Tool
 from serve_apps.voice_routes import routes
 from voice.llm import OpenAiChat
 from voice.services import load_services
 from voice.switchboard import Switchboard
+from voice.tools import Tools
 from voice.webrtc import offer_loopback
+
+TOOLS = (
+    Tool(function="tests.support.tools:weather", while_guessing=True),
+    Tool(function="voice.clock:time_of_day"),
+)
 
 
 def deployment(port: int, llm_url: str, calls: int, greeting: str | None) -> Deployment:
@@ -27,7 +34,9 @@ def deployment(port: int, llm_url: str, calls: int, greeting: str | None) -> Dep
     persona = default.voice.persona
     if greeting is not None:
         persona = persona.model_copy(update={"greeting": greeting})
-    voice = default.voice.model_copy(update={"language": language, "persona": persona, "calls_per_replica": calls})
+    voice = default.voice.model_copy(
+        update={"language": language, "persona": persona, "calls_per_replica": calls, "tools": TOOLS}
+    )
     http = default.http.model_copy(update={"port": port})
     return default.model_copy(update={"http": http, "voice": voice})
 
@@ -37,7 +46,8 @@ def application(config: Deployment) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(shell: FastAPI) -> AsyncIterator[None]:
-        chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice)
+        schemas = Tools(config.voice.tools).schemas()
+        chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice, schemas)
         services = await load_services(config, {use: prepared(use) for use in ("llm", "asr", "tts")}, chat)
         board = Switchboard(config.voice, services, load_budget().allocation_ms())
         shell.mount("/", routes(board))

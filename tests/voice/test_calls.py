@@ -1,83 +1,34 @@
 """Whole calls over the wire: real ears, real voice, a scripted LLM. Each asserts on what is heard or asked."""
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 
-from loadtests.call import BusyError, Call, Event, dial
+from loadtests.call import BusyError, dial
 from loadtests.wav import Clip
 from telemetry.sound import first_loud_start_ms
+from tests.support.calls import (
+    Recording,
+    Say,
+    ask,
+    calling,
+    expect,
+    is_message,
+    is_type,
+    said_by_caller,
+    understood,
+    words,
+)
 from tests.support.clips import at, cough, join, noise, silence
 from tests.support.llm import ScriptedLlm
 
 pytestmark = pytest.mark.system
 
-Say = Callable[[str], Clip]
-Recording = Callable[[str], Clip]
-
-PATIENCE_S = 40
 QUESTION = "How many legs does a spider have?"
 STORY = " ".join(
     f"This is sentence number {word} of a long story." for word in ["one", "two", "three", "four", "five", "six"]
 )
-
-
-@asynccontextmanager
-async def calling(url: str) -> AsyncIterator[Call]:
-    """A call; a place may still be taken for a moment by the one before."""
-    for _ in range(50):
-        try:
-            call = await dial(url)
-            break
-        except BusyError:
-            await asyncio.sleep(0.2)
-    else:
-        raise AssertionError("the line stays busy")
-    try:
-        yield call
-    finally:
-        await call.hang_up()
-
-
-def is_message(kind: str) -> Callable[[Event], bool]:
-    return lambda event: event.type == "server-message" and event.data.get("kind") == kind
-
-
-def is_type(kind: str) -> Callable[[Event], bool]:
-    return lambda event: event.type == kind
-
-
-async def expect(call: Call, wanted: Callable[[Event], bool], since: int = 0) -> Event:
-    event = await call.wait_for(wanted, PATIENCE_S, since)
-    assert event is not None, f"waited in vain; there were {[e.type for e in call.events]}"
-    return event
-
-
-async def ask(call: Call, clip: Clip) -> tuple[str, str]:
-    """Speak, and hear the reply out: (transcript, reply)."""
-    since = len(call.events)
-    await call.say(clip)
-    turn = await expect(call, is_message("turn"), since)
-    reply = await expect(call, lambda e: is_message("reply")(e) and e.data["turn"] == turn.data["turn"], since)
-    return turn.data["transcript"], reply.data["text"]
-
-
-def words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9']+", text.lower())
-
-
-def understood(transcript: str, said: str) -> bool:
-    """All but one word: the recognizer is a small one, and the voice never says a thing twice alike."""
-    heard, meant = words(transcript), words(said)
-    return abs(len(heard) - len(meant)) <= 1 and sum(word not in heard for word in meant) <= 1
-
-
-def said_by_caller(llm: ScriptedLlm, request: int = -1) -> str:
-    return llm.asked[request][-1]["content"]
 
 
 async def test_a_question_is_answered_with_the_llms_words_and_sound(voice_url: str, llm: ScriptedLlm, say: Say) -> None:
