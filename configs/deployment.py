@@ -48,6 +48,8 @@ class LlmConfig(Tier):
     max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 16
     max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_048_576)] = 256
     """Tokens of one engine step: it bounds how long a caller waits behind somebody else's prompt."""
+    step_slo_ms: Annotated[float, Field(gt=0)] | None = None
+    """The longest step there should be: sets the tokens of a step, and a long prompt's part of it (planning.chunks)."""
     block_size: Annotated[int, Field(ge=8, le=256)] = 32
     """Tokens of a prefix-cache block: a spoken question fills one."""
     kv_cache_bytes: Annotated[int, Field(ge=1_048_576)] | None = 1_073_741_824

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.deployment import Deployment, LlmConfig
+from configs.errors import MISSING, InputError
 from configs.schema import load
+from planning.chunks import chunks
 from planning.profile import Profile
+from serve_apps.autoscaling_config import autoscaling_config
 from serve_apps.routing import router_config
 
 if TYPE_CHECKING:
@@ -62,10 +65,10 @@ def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -
 
     return LLMConfig(
         model_loading_config={"model_id": config.model, "model_source": str(model)},
-        engine_kwargs=engine_arguments(config),
+        engine_kwargs=engine_arguments(config) | _chunked(config, profile),
         accelerator_config=CPUConfig(kind="cpu") if config.device == "cpu" else GPUConfig(kind="gpu"),
         deployment_config={
-            "num_replicas": config.replicas,
+            **_replicas(config, profile),
             # Waiting is the engine's: it orders by priority. Far more than it runs is an error upstream.
             "max_ongoing_requests": 8 * config.max_num_seqs,
             "request_router_config": router_config(config, model, profile),
@@ -78,6 +81,27 @@ def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -
         experimental_configs={"stream_batching_interval_ms": 0},
         runtime_env={"env_vars": engine_environment(config)},
     )
+
+
+def _chunked(config: LlmConfig, profile: Profile | None) -> dict[str, Any]:
+    """The engine's chunk sizes, where an SLO sets them."""
+    if config.step_slo_ms is None or profile is None:
+        return {}
+    sizes = chunks(config.step_slo_ms, config.max_num_seqs, config.block_size, profile)
+    return {"max_num_batched_tokens": sizes.step_tokens, "long_prefill_token_threshold": sizes.prompt_tokens}
+
+
+def _long_tokens(engine: dict[str, Any]) -> int:
+    """From how many prompt tokens on a prompt takes more than one step."""
+    return int(engine.get("long_prefill_token_threshold") or engine["max_num_batched_tokens"])
+
+
+def _replicas(config: LlmConfig, profile: Profile | None) -> dict[str, Any]:
+    if config.scaling is None:
+        return {"num_replicas": config.replicas}
+    if profile is None:
+        raise InputError("deployment", "llm.scaling", MISSING, "it needs the profile of gateway.profile")
+    return {"autoscaling_config": autoscaling_config(config.scaling, profile)}
 
 
 def server_name(config: LlmConfig) -> str:
@@ -124,6 +148,7 @@ def build(deployment: Deployment, model: Path) -> "Application":
     bound: Application = ingress.bind(  # type: ignore[attr-defined]
         deployment=deployment,
         profile=profile,
+        long_tokens=_long_tokens(ray_config.engine_kwargs),
         llm_deployments={config.model: server},
         model_cards={config.model: to_model_metadata(config.model, ray_config)},
     )

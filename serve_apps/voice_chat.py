@@ -32,7 +32,7 @@ class ServeChat:
         seats = float(llm.replicas * llm.max_num_seqs)
         kv_tokens = llm.replicas * profile.kv_capacity_bytes / profile.kv_bytes_per_token
         self._admission = Admission(
-            Books(gateway.store_url()), profile, lambda: (seats, kv_tokens), gateway.max_queue_s
+            Books(gateway.store_url()), profile, lambda: (seats, kv_tokens, float(llm.replicas)), gateway.max_queue_s
         )
         self._max_tokens = persona.max_reply_tokens
         self._body = {"model": llm.model, "max_tokens": self._max_tokens, "temperature": persona.temperature}

@@ -6,7 +6,7 @@ that wait, so that idleness earns no credit; one that leaves early has what it w
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,17 +36,20 @@ class FairQueue(Generic[T]):
         self._queues.setdefault(priority, {}).setdefault(tenant, deque()).append(item)
         self._size += 1
 
-    def first_priority(self) -> int | None:
-        """The class that `pop` takes from; None when nothing waits."""
-        return min(self._queues, default=None)
+    def pop(self, may: Callable[[T], bool] = lambda item: True) -> tuple[Hashable, T]:
+        """The next (tenant, item) that may go; charge the tenant for it. Raises IndexError when none may.
 
-    def pop(self) -> tuple[Hashable, T]:
-        """The next (tenant, item); charge the tenant for it. Raises IndexError when nothing waits."""
-        if not self._size:
-            raise IndexError("nothing waits")
-        priority = min(self._queues)
+        A tenant's own order stands: behind its first that may not go, none of its class does.
+        """
+        for priority in sorted(self._queues):
+            ready = [tenant for tenant, items in self._queues[priority].items() if may(items[0])]
+            if ready:
+                # the first to have come, where counters are equal
+                return self._take(priority, min(ready, key=lambda t: self._served[t]))
+        raise IndexError("nothing waits that may go")
+
+    def _take(self, priority: int, tenant: Hashable) -> tuple[Hashable, T]:
         tenants = self._queues[priority]
-        tenant = min(tenants, key=lambda t: self._served[t])  # the first to have come, where counters are equal
         item = tenants[tenant].popleft()
         if not tenants[tenant]:
             del tenants[tenant]

@@ -45,16 +45,26 @@ class Admitted:
             "tenant": self.tenant.name,
             "class": self.tenant.config.tenant_class,
             "quota": [quota.rate_rt_per_s, quota.burst_rt] if quota else None,
+            "long": self.waiter.prefilling,
         }
         return {ACCOUNT_HEADER: json.dumps(account)}
 
 
 class Admission:
-    """One a process. `capacity` -> (seats, KV tokens) that this process may fill now, asked at each request."""
+    """One a process. `capacity` -> (seats, KV tokens, lanes for long prompts) that it may fill now, asked each time.
+
+    `long_tokens`: from how many prompt tokens on a prompt is long; None: none is.
+    """
 
     def __init__(
-        self, books: Books, profile: Profile, capacity: Callable[[], tuple[float, float]], max_queue_s: float
+        self,
+        books: Books,
+        profile: Profile,
+        capacity: Callable[[], tuple[float, float, float]],
+        max_queue_s: float,
+        long_tokens: float | None = None,
     ) -> None:
+        self._long_tokens = float("inf") if long_tokens is None else long_tokens
         self._books, self._profile, self._max_queue_s = books, profile, max_queue_s
         self._capacity = capacity
         self._size = capacity()
@@ -78,7 +88,8 @@ class Admission:
         if tenant.config.quota is not None:
             await self._reserve(request_id, tenant.name, limit, cost_rt)
         kv_tokens = size.sequences * size.output_tokens + size.prompt_tokens
-        waiter = Waiter(tenant.name, tenant.priority, tenant.config.weight, limit, cost_rt, kv_tokens)
+        is_long = size.prompt_tokens > self._long_tokens
+        waiter = Waiter(tenant.name, tenant.priority, tenant.config.weight, limit, cost_rt, kv_tokens, is_long)
         admitted = Admitted(request_id, tenant, waiter, 0.0)
         try:
             await self._turn(waiter)
@@ -87,6 +98,10 @@ class Admission:
             raise
         admitted.queue_ms = (time.monotonic() - begun) * 1000
         return admitted
+
+    def prefilled(self, admitted: Admitted) -> None:
+        """Its first token came."""
+        self._seat(self._slots.prefilled(admitted.waiter))
 
     async def leave(self, admitted: Admitted, used_rt: float | None = None) -> None:
         """The request ended. `used_rt`: what it came to, where the engine told it. Not sent: its estimate goes back."""

@@ -18,7 +18,7 @@ from planning.policies.route import Overloaded
 from serve_apps.gateway.admission import Admission, Admitted
 from serve_apps.gateway.errors import ApiError, BadRequest, InternalError, Unavailable, UnknownModel, from_engine
 from serve_apps.gateway.events import DONE, error_of, has_content, is_done
-from serve_apps.gateway.report import Report
+from serve_apps.gateway.report import Prefilled, Report
 from telemetry.clocks import Clocks
 
 RETRY_AFTER_S = 5.0
@@ -133,7 +133,8 @@ class Exchange:
             self.report = item
             self.clocks.update(item.clocks)
             return await self._next()
-        return item
+        self._admission.prefilled(self._admitted)
+        return await self._next() if isinstance(item, Prefilled) else item
 
     def _written(self) -> None:
         self.clocks.server_ttft_ms = (time.monotonic() - self._state["read_s"]) * 1000

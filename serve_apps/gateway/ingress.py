@@ -45,12 +45,13 @@ ENDPOINTS: dict[str, Any] = {
 class Gateway(OpenAiIngress):
     """One replica of the gateway."""
 
-    def __init__(self, *, deployment: Deployment, profile: Profile, **options: Any) -> None:
+    def __init__(self, *, deployment: Deployment, profile: Profile, long_tokens: int, **options: Any) -> None:
+        """`long_tokens`: a prompt of more fills an engine's steps."""
         super().__init__(**options)
         self._llm, self._config = deployment.llm, deployment.gateway
         self._kv_tokens = profile.kv_capacity_bytes / profile.kv_bytes_per_token
         books = Books(self._config.store_url())
-        self._admission = Admission(books, profile, self._capacity, self._config.max_queue_s)
+        self._admission = Admission(books, profile, self._capacity, self._config.max_queue_s, long_tokens)
         self._histograms = ClockHistograms()
         self._answers = Counter("firstclause_requests_total", "Requests admitted.", ("model", "tenant"))
         self._tracing = Tracing(self._config.otlp_endpoint)
@@ -107,11 +108,11 @@ class Gateway(OpenAiIngress):
         if hasattr(body, "messages"):
             _sanitize_chat_completion_request(body)
 
-    def _capacity(self) -> tuple[float, float]:
-        """Seats and KV tokens of the replicas that are there, this gateway's part of them."""
+    def _capacity(self) -> tuple[float, float, float]:
+        """Seats, KV tokens and lanes of the replicas that are there, this gateway's part of them."""
         replicas = max((len(_replicas(handle) or ()) for handle in self._configured_serve_handles.values()), default=1)
         part = max(1, replicas) / self._config.replicas
-        return part * self._llm.max_num_seqs, part * self._kv_tokens
+        return part * self._llm.max_num_seqs, part * self._kv_tokens, part
 
 
 def _replicas(handle: Any) -> Any:

@@ -40,7 +40,13 @@ class Account:
     model: str
     limit: Limit | None
     begun_s: float
+    long: bool = False
     states: list[Any] = field(default_factory=list)
+
+    @property
+    def prefilled(self) -> bool:
+        """Whether a first token came."""
+        return any(state.stats.first_token_ts > 0 for state in self.states)
 
     def report(self, profile: Profile, now_s: float) -> Report:
         """What it came to so far."""
@@ -107,6 +113,7 @@ class Meter:
         account = Account(
             request_id, said.get("tenant", NOBODY), said.get("class", ""), model,
             Limit(rate_rt_per_s=quota[0], burst_rt=quota[1]) if quota else None, time.monotonic(),
+            said.get("long", False),
         )  # fmt: skip
         self._accounts[request_id] = account
         return account

@@ -6,6 +6,11 @@ from telemetry.clocks import Clocks
 
 
 @dataclass(frozen=True, slots=True)
+class Prefilled:
+    """The first token of a long prompt's unstreamed reply came: ahead of the reply itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class CachedTokens:
     cached_tokens: int
 

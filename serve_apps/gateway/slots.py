@@ -3,7 +3,8 @@
 The engines' seats are kept free for those above: a class may fill the fleet only up to its share, so that voice never
 waits for a seat, and interactive requests find one beside a batch. Behind full seats the order is the fair queue's
 (planning.policies.fair); a tenant at its share of KV memory is parked outside of it, in its own order, and holds up
-nobody else.
+nobody else. Long prompts go one a replica until their first token: an engine continues what it has begun before it
+begins anything, so that a few of them at once would fill every step.
 """
 
 from collections import deque
@@ -27,16 +28,19 @@ class Waiter:
     limit: Limit
     estimate_rt: float
     kv_tokens: float
+    long: bool = False
     seated: bool = False
+    prefilling: bool = False
     gone: bool = False
     charged_rt: float = field(default=0.0)
 
 
 class Slots:
-    """`seats` and `kv_tokens` are of all the replicas that this gateway may fill; see `resize`."""
+    """`seats`, `kv_tokens` and `lanes` (for long prompts): of all the replicas that this gateway may fill."""
 
-    def __init__(self, seats: float, kv_tokens: float) -> None:
-        self._seats, self._kv_tokens = seats, kv_tokens
+    def __init__(self, seats: float, kv_tokens: float, lanes: float = 1) -> None:
+        self._seats, self._kv_tokens, self._lanes = seats, kv_tokens, lanes
+        self._prefilling = 0
         self._queue: FairQueue[Waiter] = FairQueue()
         self._parked: dict[str, deque[Waiter]] = {}
         self._held_kv: dict[str, float] = {}
@@ -56,9 +60,9 @@ class Slots:
         """The tenant's virtual counter."""
         return self._queue.served(tenant)
 
-    def resize(self, seats: float, kv_tokens: float) -> list[Waiter]:
+    def resize(self, seats: float, kv_tokens: float, lanes: float) -> list[Waiter]:
         """Replicas came or went; those who are seated now."""
-        self._seats, self._kv_tokens = seats, kv_tokens
+        self._seats, self._kv_tokens, self._lanes = seats, kv_tokens, lanes
         for tenant in list(self._parked):
             self._unpark(tenant)
         return self._seat()
@@ -71,6 +75,14 @@ class Slots:
             self._line_up(waiter)
         return self._seat()
 
+    def prefilled(self, waiter: Waiter) -> list[Waiter]:
+        """Its first token came; those who are seated now."""
+        if not waiter.prefilling:
+            return []
+        waiter.prefilling = False
+        self._prefilling -= 1
+        return self._seat()
+
     def leave(self, waiter: Waiter, used_rt: float | None = None) -> list[Waiter]:
         """A request ended, or gave up waiting; those who are seated now. `used_rt` None: as estimated."""
         if waiter.gone:
@@ -78,6 +90,7 @@ class Slots:
         waiter.gone = True
         if waiter.seated:
             self._taken -= 1
+            self._prefilling -= waiter.prefilling
             if used_rt is not None:
                 self._queue.charge(waiter.tenant, used_rt - waiter.charged_rt, waiter.weight)
         parked = self._parked.get(waiter.tenant)
@@ -108,16 +121,25 @@ class Slots:
             del self._parked[tenant]
 
     def _seat(self) -> list[Waiter]:
-        seated = []
-        # Classes are strict and a higher one's bound is the larger: when the first in line has no seat, nobody has.
-        while (priority := self._queue.first_priority()) is not None:
-            if priority in SEAT_SHARES and self._taken >= max(1, SEAT_SHARES[priority] * self._seats):
-                break
-            tenant, waiter = self._queue.pop()
+        seated: list[Waiter] = []
+        while True:
+            try:
+                tenant, waiter = self._queue.pop(self._may)
+            except IndexError:
+                return seated
             if waiter.gone:
                 continue
             self._queue.charge(tenant, waiter.estimate_rt, waiter.weight)
             waiter.charged_rt, waiter.seated = waiter.estimate_rt, True
             self._taken += 1
+            if waiter.long and waiter.priority in SEAT_SHARES:
+                waiter.prefilling = True
+                self._prefilling += 1
             seated.append(waiter)
-        return seated
+
+    def _may(self, waiter: Waiter) -> bool:
+        if waiter.gone or waiter.priority not in SEAT_SHARES:
+            return True
+        if waiter.long and self._prefilling >= max(1, self._lanes):
+            return False
+        return self._taken < max(1, SEAT_SHARES[waiter.priority] * self._seats)

@@ -29,7 +29,7 @@ def books(tmp_path: Path) -> Iterator[Books]:
 
 def admission(books: Books, seats: float = 1, max_queue_s: float = 30) -> Admission:
     profile = load(Profile, load_deployment().gateway.profile)
-    return Admission(books, profile, lambda: (seats, 1e9), max_queue_s)
+    return Admission(books, profile, lambda: (seats, 1e9, 1), max_queue_s, long_tokens=1000)
 
 
 async def until_waiting(admission: Admission, count: int) -> None:
@@ -101,3 +101,14 @@ async def test_too_long_a_queue_says_so(books: Books) -> None:
         await door.enter("r2", FREE, SMALL)
     assert refused.value.status == 503 and "retry-after" in refused.value.headers()
     assert door.taken == 1
+
+
+async def test_long_prompts_go_one_after_the_other_until_their_first_token(books: Books) -> None:
+    door = admission(books, seats=100)
+    first = await door.enter("r1", FREE, Size(1500, 10))
+    second = asyncio.create_task(door.enter("r2", FREE, Size(1500, 10)))
+    await until_waiting(door, 1)
+    await door.enter("r3", Tenant("other", TenantConfig()), SMALL)
+    door.prefilled(first)
+    await second
+    assert (door.taken, door.waiting) == (3, 0)

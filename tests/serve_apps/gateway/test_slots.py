@@ -87,4 +87,18 @@ def test_new_replicas_seat_those_who_wait() -> None:
     slots.enter(waiter("a"))
     second = waiter("a")
     slots.enter(second)
-    assert slots.resize(16, 1600) == [second]
+    assert slots.resize(16, 1600, 1) == [second]
+
+
+def test_a_long_prompt_that_waits_for_its_lane_holds_up_nobody_else() -> None:
+    slots = Slots(16, 1e9)
+    long = [waiter("flood", rt=1000) for _ in range(3)]
+    for one in long:
+        one.long = True
+    assert [len(slots.enter(one)) for one in long] == [1, 0, 0]
+    calm = waiter("calm")
+    assert slots.enter(calm) == [calm]
+    assert slots.prefilled(long[0]) == [long[1]]
+    assert slots.prefilled(long[0]) == []
+    assert slots.leave(long[1]) == [long[2]]
+    assert slots.resize(16, 1e9, 2) == []
