@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from batch.engine import Tier
 from batch.inference import give_way
-from batch.share import Share
+from batch.share import ShareMaker
 from batch.store import Store
 from batch.worker import Worker
 from configs.batch import BatchConfig
@@ -26,10 +26,10 @@ LOOK_EVERY_S = 2.0
 class BatchWorker:
     """The actor: `work` until there is none, then the process ends."""
 
-    def __init__(self, config: BatchConfig, tier: Tier, share: Share) -> None:
+    def __init__(self, config: BatchConfig, tier: Tier, share: ShareMaker) -> None:
         give_way()
         logging.basicConfig(level=logging.INFO)
-        self._worker = Worker(config, tier, share)
+        self._worker = Worker(config, tier, share.start())
         self._lock = threading.Lock()
 
     def work(self) -> None:
@@ -43,7 +43,7 @@ class BatchWorker:
 class Crew:
     """Looks at the store now and then, or when told to, and sees that a worker is there for what waits."""
 
-    def __init__(self, config: BatchConfig, tier: Tier, share: Share) -> None:
+    def __init__(self, config: BatchConfig, tier: Tier, share: ShareMaker) -> None:
         self._arguments = (config, tier, share)
         self._store = Store(config.database_url())
         self._told, self._over = threading.Event(), threading.Event()

@@ -23,12 +23,21 @@ class Share(Protocol):
     def close(self) -> None: ...
 
 
+class ShareMaker(Protocol):
+    """Is sent to a worker, which makes its share of it."""
+
+    def start(self) -> Share: ...
+
+
 class FixedShare:
     """So many rows at once, equal parts to all jobs: where there is nobody to be considerate of."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
         self._jobs: set[str] = set()
+
+    def start(self) -> "FixedShare":
+        return self
 
     def allowed(self, job: str, rows_left: int, deadline_s: float, fares: Fares) -> int:
         self._jobs.add(job)

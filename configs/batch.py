@@ -23,6 +23,7 @@ class HarvestLimits(Frozen):
     floor: Annotated[float, Field(ge=0)] = 0.0
     ceiling: Positive | None = None
     interval_s: Positive = 0.5
+    settle_s: Positive = 2.0
 
 
 class BatchConfig(Frozen):

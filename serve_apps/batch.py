@@ -8,10 +8,12 @@ from batch.api import batches_api, files_api
 from batch.crew import Crew
 from batch.engine import HttpTier, Tier
 from batch.files import Contents
-from batch.share import FixedShare, Share
+from batch.harvest import HarvestShare
+from batch.share import FixedShare, ShareMaker
 from batch.store import Store, migrate
 from configs.deployment import Deployment
 from configs.tenants import TenantsFiles
+from planning.policies.harvest import HarvestConfig
 from serve_apps import llm
 
 FILES, BATCHES = "files", "batches"
@@ -49,7 +51,7 @@ class BatchesApp:
 
     def __init__(self, deployment: Deployment, server: str) -> None:
         config = deployment.batch
-        self._crew = Crew(config, _tier(deployment, server), _share(deployment))
+        self._crew = Crew(config, _tier(deployment, server), _share(deployment, server))
         self._api = batches_api(Store(config.database_url()), _Keys(deployment), self._crew.wake)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
@@ -85,5 +87,17 @@ def _tier(deployment: Deployment, server: str) -> Tier:
     return ServeTier(llm.APP_NAME, server, deployment.llm.model, config.row_timeout_s)
 
 
-def _share(deployment: Deployment) -> Share:
-    return FixedShare(deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs))
+def _share(deployment: Deployment, server: str) -> ShareMaker:
+    """What callers leave; all there is where the rows go elsewhere."""
+    from serve_apps.batch_tier import ServeCallers
+
+    config, llm_config = deployment.batch, deployment.llm
+    ceiling = config.ceiling(llm_config.replicas * llm_config.max_num_seqs)
+    if config.engine_url is not None:
+        return FixedShare(ceiling)
+    limits = config.harvest
+    policy = HarvestConfig(
+        target_ttft_ms=limits.target_ttft_ms, start=min(limits.start, ceiling), floor=limits.floor, ceiling=ceiling,
+        add=max(1.0, ceiling / 8), settle_s=limits.settle_s,
+    )  # fmt: skip
+    return HarvestShare(policy, limits.interval_s, ServeCallers(llm.APP_NAME, server))

@@ -24,6 +24,7 @@ from ray.llm._internal.serve.core.protocol import RawRequestInfo
 from ray.serve.exceptions import RayServeException
 
 from batch.engine import Answer, Broken, Refused, judge
+from batch.harvest import Reading
 from configs.tenants import PRIORITIES, cache_salt
 from planning.policies.route import Overloaded
 from serve_apps.gateway.admission import ACCOUNT_HEADER
@@ -31,6 +32,7 @@ from serve_apps.gateway.errors import ApiError, BadRequest, from_engine
 from serve_apps.gateway.ingress import STRIPPED, bad_body
 from serve_apps.gateway.report import Report
 
+READ_S = 2.0
 REQUESTS: dict[str, tuple[str, Any]] = {
     "/v1/chat/completions": ("chat", ChatCompletionRequest),
     "/v1/completions": ("completions", CompletionRequest),
@@ -109,3 +111,19 @@ class ServeEngine:
 
 def _refused(error: ApiError, request_id: str) -> Answer:
     return Answer(error.status, error.body(), request_id)
+
+
+@dataclass(frozen=True)
+class ServeCallers:
+    """batch.harvest.Callers: each LLM server's own account of its callers."""
+
+    app: str
+    server: str
+
+    def read(self) -> list[Reading] | None:
+        try:
+            handle = serve.get_deployment_handle(self.server, app_name=self.app)
+            found = handle.broadcast("online").results(timeout_s=READ_S)
+        except (RayError, RayServeException, TimeoutError):
+            return None
+        return [Reading(**reading) for reading in found] or None

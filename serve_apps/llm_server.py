@@ -14,12 +14,13 @@ from serve_apps.fleet_stats import FleetStats
 from serve_apps.gateway.charges import UNSTATED_OUTPUT_TOKENS, estimate_rt, size_of
 from serve_apps.gateway.meter import Account, Meter
 from serve_apps.gateway.report import Prefilled
+from serve_apps.online_stats import OnlineStats
 from serve_apps.spoken_server import SpokenLLMServer
 
 POLL_S = 0.02
 
 
-class MeteredLLMServer(FleetStats, SpokenLLMServer):
+class MeteredLLMServer(FleetStats, OnlineStats, SpokenLLMServer):
     """chat and completions yield what LLMServer's do and, last, a serve_apps.gateway.report.Report."""
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it

@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ logger = logging.getLogger("ray.serve")
 NOBODY = "unaccounted"
 """The tenant of calls that came past every admission."""
 RETRY_S = 2.0
+KEPT = 1000
+"""Requests that are remembered behind their end, for who asks how callers fared."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +45,7 @@ class Account:
     begun_s: float
     long: bool = False
     states: list[Any] = field(default_factory=list)
+    ended_s: float | None = None
 
     @property
     def prefilled(self) -> bool:
@@ -80,6 +84,7 @@ class Meter:
 
         self._url, self._profile = books_url, profile
         self._accounts: dict[str, Account] = {}
+        self._ended: deque[Account] = deque(maxlen=KEPT)
         self._states: dict[str, Any] = {}
         self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._tokens = Counter(
@@ -118,12 +123,22 @@ class Meter:
         self._accounts[request_id] = account
         return account
 
+    def live(self) -> list[Account]:
+        """The requests that are here now."""
+        return list(self._accounts.values())
+
+    def ended(self, since_s: float) -> list[Account]:
+        """The newest of those that ended since (a monotonic time)."""
+        return [account for account in self._ended if (account.ended_s or 0) >= since_s]
+
     def report(self, account: Account) -> Report:
         return account.report(self._profile, time.monotonic())
 
     def close(self, account: Account) -> None:
         """The request ended, was cut or was left: write down what it came to."""
         self._accounts.pop(account.request_id, None)
+        account.ended_s = time.monotonic()
+        self._ended.append(account)
         if not account.states and account.limit is None:
             return  # refused before it was anything
         report = self.report(account)

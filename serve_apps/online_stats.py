@@ -1,0 +1,67 @@
+"""What an LLM server tells the harvest of its callers: a part of MeteredLLMServer, asked a few times a second."""
+
+import time
+from typing import Any
+
+from ray.llm._internal.serve.core.server.llm_server import LLMServer
+
+from serve_apps.gateway.meter import Account, Meter
+
+
+class OnlineTally:
+    """What the callers of one engine felt since the last look. Batch's rows are none of them."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._counted: set[str] = set()
+        self._looked_s = time.monotonic()
+
+    def look(self) -> dict[str, Any]:
+        """ttft_ms: of each first token; waiting: callers without one; busy_share: of the time, with a caller there."""
+        now_s = time.monotonic()
+        live = [account for account in self._meter.live() if account.tenant_class != "batch"]
+        ended = [account for account in self._meter.ended(self._looked_s) if account.tenant_class != "batch"]
+        ttft_ms = [
+            ms
+            for account in (*live, *ended)
+            if account.request_id not in self._counted and (ms := _ttft_ms(account)) is not None
+        ]
+        self._counted = {account.request_id for account in live if _ttft_ms(account) is not None}
+        spans = [(max(account.begun_s, self._looked_s), account.ended_s or now_s) for account in (*live, *ended)]
+        busy_s = covered_s(spans)
+        share = min(1.0, busy_s / (now_s - self._looked_s)) if now_s > self._looked_s else 0.0
+        self._looked_s = now_s
+        return {
+            "ttft_ms": ttft_ms,
+            "waiting": sum(_ttft_ms(account) is None for account in live),
+            "busy_share": share,
+        }
+
+
+class OnlineStats(LLMServer):
+    """`online`, for the batch worker."""
+
+    _meter: Meter
+    _tally: OnlineTally | None = None
+
+    async def online(self) -> dict[str, Any]:
+        """See OnlineTally.look; for one who looks."""
+        if self._tally is None:
+            self._tally = OnlineTally(self._meter)
+        return self._tally.look()
+
+
+def covered_s(spans: list[tuple[float, float]]) -> float:
+    """The length of the spans' union."""
+    total_s, end_s = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total_s += max(0.0, end - max(begin, end_s))
+        end_s = max(end_s, end)
+    return total_s
+
+
+def _ttft_ms(account: Account) -> float | None:
+    stats = account.states[0].stats if account.states else None
+    if stats is None or stats.first_token_ts <= 0:
+        return None
+    return float(stats.first_token_latency * 1000)
