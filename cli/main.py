@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),
     "profile": ("cli.profile:profile", "measure this deployment's rates: what plans are fed with"),
     "tenants": ("cli.tenants:tenants", "who may call the LLM tier: keys and quotas"),
+    "clocks": ("cli.clocks:clocks", "each clock under a load, beside plan clocks"),
     "usage": ("cli.usage:usage", "what tenants used, and the bill"),
     "models": ("cli.models:models", "list, prepare or prune the models"),
     "doctor": ("cli.doctor:doctor", "what is missing on this machine, and what to do"),
