@@ -1,7 +1,8 @@
 """The hearing processor: received audio in; turns, guesses and words out.
 
-It runs voice activity on every 32 ms frame, feeds the turn machine (turns.py), and on its guesses asks the recognizer
-and Smart Turn at once. It answers nothing: agent.py does.
+Each 32 ms frame goes to listening.py. While the caller speaks the words so far are recognised now and then, so that at
+the end only what is new is left to do (growing.py); at a hush they are recognised at once, and at a guess Smart Turn is
+asked. It answers nothing: agent.py does.
 """
 
 import asyncio
@@ -14,16 +15,18 @@ from pipecat.frames.frames import CancelFrame, EndFrame, Frame, InputAudioRawFra
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
 from configs.voice import VoiceConfig
-from voice.asr import Audio, Recognizer, Urgency
+from telemetry.sound import Samples
+from voice.asr import Recognizer, Urgency
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
-from voice.loudness import Loudness
+from voice.growing import CUT_CLIP_MS, Growing
+from voice.listening import Listening
 from voice.resampler import MonoResampler
-from voice.turns import Guessed, Hushed, Opened, TurnEvent, Turns, Withdrawn
+from voice.turns import Guessed, Hushed, Opened, TurnEvent, Withdrawn
 from voice.utterance import PAST_MS, SAMPLE_RATE, Utterance
-from voice.vad import FRAME_MS, FRAME_SAMPLES, SMART_TURN_S, TurnCompleteness, VoiceActivity
+from voice.vad import FRAME_MS, FRAME_SAMPLES, SMART_TURN_S, TurnCompleteness
 
-COMMIT_MS = 10_000
-"""A guess that is withdrawn behind this much audio ends a segment: its words stand, and are not heard again."""
+STAND_CLIP_MS, STAND_PAUSE_MS = 3_000, 300
+"""A caller who goes on after such a pause behind so much sound: the words before it stand, and are not heard again."""
 
 T = TypeVar("T")
 
@@ -36,17 +39,17 @@ class Hearing(FrameProcessor):
         self._config = config
         self._recognizer, self._completeness = recognizer, completeness
         self._resampler = MonoResampler(SAMPLE_RATE)
-        self._voice = VoiceActivity()
-        self._loudness = Loudness()
-        self._turns = Turns(config.turn_taking)
+        self._listening = Listening(config.turn_taking)
+        self._turns = self._listening.turns
         self._utterance = Utterance()
         self._heard_ms = 0.0
-        self._segment_ms = 0.0
-        self._segments: list[asyncio.Task[str]] = []
+        self._words = Growing(0.0)
+        self._long: list[asyncio.Task[None]] = []
         self._transcript: asyncio.Task[str] | None = None
-        self._guessed_ms = 0.0
+        self._hushed_ms = 0.0
         self._interim: asyncio.Task[None] | None = None
         self._interim_ms = 0.0
+        self._guess: asyncio.Task[None] | None = None
         self._verdict: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -65,16 +68,17 @@ class Hearing(FrameProcessor):
         await self._cancel_all()
         await super().cleanup()  # type: ignore[no-untyped-call]
 
+    def own_sound(self, samples: Samples) -> None:
+        """Take what the agent sends to the caller: it may come back."""
+        self._listening.own_sound(samples)
+
     async def _hear(self, frame: InputAudioRawFrame) -> None:
         samples = self._resampler.mono(frame.audio, frame.sample_rate, frame.num_channels)
         self._utterance.append(samples, time.monotonic())
         while self._utterance.end_ms - self._heard_ms >= FRAME_MS:
             start_ms = self._heard_ms
             self._heard_ms += FRAME_MS
-            window = self._utterance.window(start_ms, FRAME_SAMPLES)
-            self._loudness.frame(window, start_ms, FRAME_MS)
-            probability = self._voice.probability(window)
-            for event in self._turns.frame(probability, start_ms, self._heard_ms, self._loudness.end_ms):
+            for event in self._listening.frame(self._utterance.window(start_ms, FRAME_SAMPLES), start_ms):
                 await self._on_event(event)
             if self._turns.voiced:
                 self._while_speaking()
@@ -83,56 +87,61 @@ class Hearing(FrameProcessor):
 
     async def _on_event(self, event: TurnEvent) -> None:
         if isinstance(event, Opened):
-            self._segment_ms = max(self._utterance.start_ms, event.start_ms - PAST_MS)
+            self._words = Growing(max(self._utterance.start_ms, event.start_ms - PAST_MS))
             self._interim_ms = event.start_ms
-            self._segments = []
+            self._long = []
             await self.push_frame(TurnOpenedFrame())
         elif isinstance(event, Hushed):
             self._cancel(self._interim)
             self._cancel(self._transcript)
-            self._guessed_ms = self._heard_ms
-            self._transcript = self._start(self._transcribe(self._utterance.audio(self._segment_ms)))
+            self._hushed_ms = self._heard_ms
+            self._transcript = self._start(self._transcribe(self._words.start_ms, self._heard_ms))
         elif isinstance(event, Guessed):
             assert self._transcript is not None, "a hush comes before a guess"
-            self._start(self._guess(event, self._transcript, time.monotonic()))
+            self._guess = self._start(self._tell(event, self._transcript, time.monotonic()))
             self._verdict = self._start(self._judge(event.guess))
         elif isinstance(event, Withdrawn):
-            self._withdraw()
+            self._withdraw(event)
             await self.push_frame(WithdrawnFrame(event.guess))
         else:
             voice_end_ms = self._utterance.last_loud_ms(self._heard_ms - event.silence_ms)
             at = self._utterance.arrived_at(voice_end_ms)
-            self._loudness.new_turn()
             self._transcript = None  # the turn's words may still be on their way: the next turn leaves them alone
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
-    async def _guess(self, guess: Guessed, transcript: "asyncio.Task[str]", guessed_at: float) -> None:
-        """Tell what was said in the turn so far. A withdrawn guess's transcript is cancelled, and this with it."""
-        words = [await segment for segment in (*self._segments, transcript)]
-        await self.push_frame(GuessFrame(guess.guess, " ".join(words).strip(), guessed_at, time.monotonic()))
+    async def _tell(self, guess: Guessed, transcript: "asyncio.Task[str]", guessed_at: float) -> None:
+        """Tell what was said in the turn so far; cancelled where the guess is withdrawn."""
+        words = self._words
+        for long in self._long:
+            await long
+        text = f"{words.context} {await transcript}".strip()
+        await self.push_frame(GuessFrame(guess.guess, text, guessed_at, time.monotonic()))
 
-    async def _transcribe(self, audio: Audio) -> str:
+    async def _transcribe(self, from_ms: float, to_ms: float) -> str:
+        audio = self._utterance.audio(from_ms, to_ms)
         try:
-            return (await self._recognizer.transcribe(audio, Urgency.FINAL)).text
+            return (await self._recognizer.transcribe(audio, Urgency.FINAL, self._words.context)).text
         except Exception as error:  # noqa: BLE001 - the turn is lost, the call goes on
             logger.error("recognition failed: {}", error)
             return ""
 
-    def _withdraw(self) -> None:
-        """The caller went on. A long segment that is transcribed stands; else it is heard again with the rest."""
+    def _withdraw(self, withdrawn: Withdrawn) -> None:
+        """The caller went on. What is transcribed up to a real pause stands; else it is heard again with the rest."""
         self._cancel(self._verdict)
-        transcript, end_ms = self._transcript, self._guessed_ms
+        self._cancel(self._guess)
+        transcript = self._transcript
         if transcript is None:
             return
-        if transcript.done() and not transcript.cancelled() and end_ms - self._segment_ms >= COMMIT_MS:
-            self._close_segment(transcript, end_ms)
+        paused = withdrawn.silence_ms >= STAND_PAUSE_MS and self._hushed_ms - self._words.start_ms >= STAND_CLIP_MS
+        if paused and transcript.done() and not transcript.cancelled():
+            self._words.stand(transcript.result(), self._hushed_ms)
+            self._forget()
         else:
             transcript.cancel()
 
-    def _close_segment(self, transcript: "asyncio.Task[str]", end_ms: float) -> None:
-        self._segments.append(transcript)
-        self._segment_ms = end_ms
-        self._utterance.forget_before(end_ms)
+    def _forget(self) -> None:
+        """Keep what will be transcribed, and what Smart Turn looks at."""
+        self._utterance.forget_before(min(self._words.start_ms, self._heard_ms - SMART_TURN_S * 1000))
 
     async def _judge(self, guess: int) -> None:
         audio = self._utterance.audio(self._heard_ms - SMART_TURN_S * 1000)
@@ -145,19 +154,27 @@ class Hearing(FrameProcessor):
         self._turns.judged(guess, complete)
 
     def _while_speaking(self) -> None:
-        """Show the words so far now and then; cut an utterance that outgrows Whisper's window."""
-        if self._heard_ms - self._segment_ms >= self._config.turn_taking.max_segment_s * 1000:
+        """Recognise the words so far now and then; cut an utterance that outgrows Whisper's window all the same."""
+        if self._heard_ms - self._words.start_ms >= self._config.turn_taking.max_segment_s * 1000:
             cut_ms = self._utterance.quietest_ms(self._heard_ms - 5000, self._heard_ms)
-            audio = self._utterance.audio(self._segment_ms, cut_ms)
-            self._close_segment(self._start(self._transcribe(audio)), cut_ms)
+            transcript = self._transcribe(self._words.start_ms, cut_ms)
+            self._long.append(self._start(self._fill(self._words, self._words.stand("", cut_ms), transcript)))
+            self._forget()
         elif self._heard_ms - self._interim_ms >= self._config.hearing.interim_every_ms and _done(self._interim):
             self._interim_ms = self._heard_ms
-            self._interim = self._start(self._show())
+            self._interim = self._start(self._show(self._words, self._words.start_ms, self._heard_ms))
 
-    async def _show(self) -> None:
-        transcript = await self._recognizer.transcribe(self._utterance.audio(self._segment_ms), Urgency.INTERIM)
-        earlier = [segment.result() for segment in self._segments if _done(segment)]
-        text = " ".join([*earlier, transcript.text]).strip()
+    async def _fill(self, words: Growing, index: int, transcript: Coroutine[Any, Any, str]) -> None:
+        words.said[index] = await transcript
+
+    async def _show(self, words: Growing, from_ms: float, to_ms: float) -> None:
+        """The words so far, to the one who shows them; and what has settled of them is cut off."""
+        audio, context = self._utterance.audio(from_ms, to_ms), words.context
+        timed = to_ms - from_ms >= CUT_CLIP_MS / 2
+        transcript = await self._recognizer.transcribe(audio, Urgency.INTERIM, context, timed)
+        text = f"{context} {transcript.text}".strip()
+        if words is self._words and words.start_ms == from_ms and words.settle(transcript.words, to_ms):
+            self._forget()
         if text:
             await self.push_frame(WordsFrame(text))
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 
 from configs.voice import TurnTaking
 
+VOICE_LAG_MS = 160
+"""Voice activity marks the end of a voice at most so late."""
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -35,9 +38,10 @@ class Guessed:
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """The caller went on: `guess` was wrong."""
+    """The caller went on after `silence_ms`: `guess` was wrong."""
 
     guess: int
+    silence_ms: float
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,9 @@ class Turns:
             if self._run_ms == 0.0:
                 self._run_start_ms = start_ms
             self._run_ms += end_ms - start_ms
-            return self._on_voice(end_ms)
+            return self._on_voice(end_ms, loud_end_ms)
         self._run_ms = 0.0
-        self._voice_end_ms = min(self._voice_end_ms, loud_end_ms)
+        self._voice_end_ms = self._sound_end_ms(loud_end_ms)
         return self._on_silence(end_ms)
 
     def judged(self, guess: int, complete: float) -> None:
@@ -112,29 +116,27 @@ class Turns:
         if self._guessed and guess == self._guess:
             self._complete = complete
 
-    def _on_voice(self, end_ms: float) -> Sequence[TurnEvent]:
+    def _on_voice(self, end_ms: float, loud_end_ms: float) -> Sequence[TurnEvent]:
         needed_ms = self.turn.resume_voice_ms if self._guessed else self.turn.open_voice_ms
         if self._speaking and not self._guessed:
             self._voice_end_ms = end_ms
-            self._hushed = False
-        elif self._run_ms >= needed_ms:
-            self._voice_end_ms = end_ms
-            if self._guessed:
-                self._guessed = self._hushed = False
-                return [Withdrawn(self._guess)]
-            self._speaking = True
-            return [Opened(self._run_start_ms)]
-        return []
+            # Voice activity marks the end two or three frames late; the words can be recognised meanwhile.
+            return self._on_quiet(end_ms - self._sound_end_ms(loud_end_ms))
+        if self._run_ms < needed_ms:
+            return []
+        silence_ms, self._voice_end_ms = self._run_start_ms - self._voice_end_ms, end_ms
+        if self._guessed:
+            self._guessed = self._hushed = False
+            return [Withdrawn(self._guess, silence_ms)]
+        self._speaking = True
+        return [Opened(self._run_start_ms)]
 
     def _on_silence(self, end_ms: float) -> Sequence[TurnEvent]:
         if not self._speaking:
             return []
         silence_ms = end_ms - self._voice_end_ms
         if not self._guessed:
-            events: list[TurnEvent] = []
-            if not self._hushed and silence_ms >= self.turn.hush_silence_ms:
-                self._hushed = True
-                events.append(Hushed())
+            events = self._on_quiet(silence_ms)
             if silence_ms >= self.turn.guess_silence_ms:
                 self._guessed, self._complete = True, None
                 self._guess += 1
@@ -144,3 +146,11 @@ class Turns:
             return []
         self._speaking = self._guessed = self._hushed = False
         return [Confirmed(self._guess, silence_ms)]
+
+    def _sound_end_ms(self, loud_end_ms: float) -> float:
+        """The end of the voice, by its loudness where that ended a little earlier; later speech may just be soft."""
+        return loud_end_ms if 0 <= self._voice_end_ms - loud_end_ms <= VOICE_LAG_MS else self._voice_end_ms
+
+    def _on_quiet(self, quiet_ms: float) -> list[TurnEvent]:
+        was_hushed, self._hushed = self._hushed, quiet_ms >= self.turn.hush_silence_ms
+        return [Hushed()] if self._hushed and not was_hushed else []

@@ -137,7 +137,7 @@ def test_silence_counts_from_the_last_loud_sound_where_voice_activity_lags() -> 
     turns = Turns(TURN)
     for index in range(20):
         turns.frame(0.9, index * FRAME_MS, (index + 1) * FRAME_MS, loud_end_ms=18 * FRAME_MS)
-    assert turns.frame(0.1, 640, 672, loud_end_ms=18 * FRAME_MS) == [Hushed(), Guessed(1, voice_end_ms=576)]
+    assert turns.frame(0.1, 640, 672, loud_end_ms=18 * FRAME_MS) == [Guessed(1, voice_end_ms=576)]
     turns.judged(1, 0.9)
     for start_ms in (672, 704, 736):
         [*events] = turns.frame(0.1, start_ms, start_ms + FRAME_MS, loud_end_ms=18 * FRAME_MS)
