@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, WebSocket
@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
+from starlette.status import WS_1008_POLICY_VIOLATION
 from starlette.types import Scope
 
 import voice
@@ -18,6 +19,7 @@ from voice.call import transport_params
 from voice.serializer import CallSerializer
 from voice.switchboard import BusyError, Switchboard
 from voice.turn import peers_servers
+from voice.twilio import StreamError, TwilioSerializer, stream_start
 from voice.webrtc import Offer, OfferError
 
 PAGE = Path(voice.__path__[0]) / "page"
@@ -78,6 +80,23 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
                 serializer = CallSerializer(board.config.max_message_bytes)
                 params = FastAPIWebsocketParams.model_validate(transport_params() | {"serializer": serializer})
                 await board.call(FastAPIWebsocketTransport(websocket, params))
+        except BusyError as error:
+            await websocket.send_denial_response(PlainTextResponse(str(error), status_code=503))
+
+    @api.websocket("/voice/twilio")
+    async def twilio(websocket: WebSocket) -> None:
+        """A telephone call as a media stream of Twilio's. What is none is closed with 1008 and the reason."""
+        try:
+            with board.place():
+                await websocket.accept()
+                limit = board.config.max_message_bytes
+                start = await stream_start(websocket, limit)
+                serializer = TwilioSerializer(start.stream_sid, limit)
+                params = FastAPIWebsocketParams.model_validate(transport_params() | {"serializer": serializer})
+                await board.call(FastAPIWebsocketTransport(websocket, params), greet_at_once=True)
+        except StreamError as error:
+            with suppress(RuntimeError):  # it hung up
+                await websocket.close(WS_1008_POLICY_VIOLATION, str(error)[:100])
         except BusyError as error:
             await websocket.send_denial_response(PlainTextResponse(str(error), status_code=503))
 

@@ -31,9 +31,13 @@ def transport_params() -> dict[str, object]:
 
 
 async def run_call(
-    transport: BaseTransport, config: VoiceConfig, services: Services, allocation_ms: dict[str, float], call_id: str
-) -> None:
-    """Serve one caller until the call ends. Cancelling ends it too; either way nothing of it is left running."""
+    transport: BaseTransport, config: VoiceConfig, services: Services, allocation_ms: dict[str, float], call_id: str,
+    greet_at_once: bool = False,
+) -> None:  # fmt: skip
+    """Serve one caller until the call ends. Cancelling ends it too; either way nothing of it is left running.
+
+    `greet_at_once`: the client is one that hears from the start on, and sends no word that it is ready.
+    """
     history = History(
         config.persona.system_prompt, services.context_tokens, config.persona.max_reply_tokens, services.count_tokens
     )
@@ -49,11 +53,14 @@ async def run_call(
     greeted = False
 
     @worker.rtvi.event_handler("on_client_ready")  # type: ignore[untyped-decorator]
-    async def on_client_ready(_: object) -> None:
+    async def on_client_ready(*_: object) -> None:
         nonlocal greeted
         if not greeted:
             greeted = True
             await agent.greet()
+
+    if greet_at_once:
+        transport.event_handler("on_client_connected")(on_client_ready)
 
     @transport.event_handler("on_client_disconnected")  # type: ignore[untyped-decorator]
     async def on_client_disconnected(*_: object) -> None:

@@ -54,9 +54,9 @@ class Switchboard:
         finally:
             self._taken -= 1
 
-    async def call(self, transport: BaseTransport) -> None:
+    async def call(self, transport: BaseTransport, greet_at_once: bool = False) -> None:
         """One call, for a holder of a place; returns when it is over. Cancelling hangs up."""
-        task = self._start(self._serve(transport))
+        task = self._start(self._serve(transport, greet_at_once))
         try:
             await task
         finally:
@@ -94,11 +94,11 @@ class Switchboard:
                 raise
             answered.set_exception(error)
 
-    async def _serve(self, transport: BaseTransport) -> None:
+    async def _serve(self, transport: BaseTransport, greet_at_once: bool = False) -> None:
         call_id = f"call-{os.getpid()}-{next(self._numbers)}"
         logger.info("{} begins", call_id)
         try:
-            await run_call(transport, self.config, self._services, self.allocation_ms, call_id)
+            await run_call(transport, self.config, self._services, self.allocation_ms, call_id, greet_at_once)
         finally:
             logger.info("{} ended", call_id)
 

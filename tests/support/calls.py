@@ -82,13 +82,6 @@ def spoken_since(call: Call, since: int) -> str:
     return " ".join(event.data["text"] for event in call.events[since:] if event.type == "bot-tts-text")
 
 
-async def until_sounding(call: Call, since_s: float) -> None:
-    """Wait until the agent's sound is heard after a moment of the call."""
-    async with asyncio.timeout(PATIENCE_S):
-        while call.recording.heard_until_s <= since_s:  # noqa: ASYNC110 - the recording has no event for it
-            await asyncio.sleep(POLL_S)
-
-
 async def quiet(call: Call, for_s: float) -> None:
     """Wait until nothing has been heard of the agent for so long."""
     async with asyncio.timeout(PATIENCE_S):

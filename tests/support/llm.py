@@ -18,7 +18,7 @@ Fault = Literal["none", "refuse", "drop"]
 
 @dataclass
 class ScriptedLlm:
-    """`answer` makes a reply from a request's messages; `tool`, as (name, arguments), is the call that the caller's words
+    """`answer` makes a reply from a request's messages; `tool`, as (name, arguments), is a call that the caller's words
     are first answered with. `refuse` answers 503; `drop` breaks the stream off after three words. `open` counts streams
     being generated."""
 
