@@ -47,7 +47,7 @@ def books(deployment: str) -> Iterator[Books]:
 @asynccontextmanager
 async def calling(deployment: str) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=deployment, timeout=PATIENCE_S, trust_env=False, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=deployment, timeout=300, trust_env=False, limits=limits) as client:
         yield client
 
 
