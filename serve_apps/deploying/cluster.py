@@ -7,13 +7,13 @@ import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from configs.models import read_marker
+from configs.errors import InputError
+from configs.models import prepared
 from serve_apps.certificate import certificate_problem
 from serve_apps.deploying.fit import Node, Piece, Resources
 from serve_apps.deploying.plan import Needs, Plan
@@ -75,11 +75,19 @@ def _about_itself(asked: dict[str, Any]) -> dict[str, Any]:
     tls, now = needs.tls, datetime.now(UTC)
     return {
         "python": ".".join(platform.python_version_tuple()[:2]),
-        "packages": {name: _version(name) for name in needs.packages},
-        "missing_models": tuple(name for name, path in needs.models.items() if read_marker(Path(path)) is None),
+        "packages": {name: _version(name) for name in (*needs.packages, *needs.engine)},
+        "missing_models": tuple(name for name in needs.models if not _is_prepared(name)),
         "certificate": certificate_problem(tls.certificate, tls.key, now) if tls else None,
         "missing_secrets": tuple(name for name in needs.secrets if not os.environ.get(name)),
     }
+
+
+def _is_prepared(model: str) -> bool:
+    try:
+        prepared(model)
+    except InputError:
+        return False
+    return True
 
 
 def _version(name: str) -> str | None:

@@ -48,12 +48,13 @@ def _node_problems(needs: Needs, node: Node) -> list[str]:
     found = []
     if node.python != needs.python:
         found.append(f"node {node.address}: Python {node.python}, and {needs.python} is wanted")
-    for name, wanted in needs.packages.items():
+    engine = needs.engine if allows(needs.engine_nodes, node.labels) else {}
+    for name, wanted in {**needs.packages, **engine}.items():
         version = node.packages.get(name)
         if version != wanted:
             found.append(f"node {node.address}: {name} {version or 'is missing'}, and {wanted} is wanted")
     found += [
-        f"node {node.address}: model {name} is not at {needs.models[name]}; there: firstclause models prepare"
+        f"node {node.address}: model {name} is not prepared; there: firstclause models prepare {name}"
         for name in node.missing_models
     ]
     if node.certificate:

@@ -8,7 +8,7 @@ from pydantic import Field
 from configs.deployment import Deployment
 from configs.fleet import Tls
 from configs.schema import Frozen
-from serve_apps.applications import APPLICATIONS, http_options, models_of
+from serve_apps.applications import APPLICATIONS, http_options
 from serve_apps.quiet import QUIET
 
 LOCKS = Path(__file__).parents[2] / "requirements"
@@ -24,8 +24,11 @@ class Needs(Frozen):
     """Major and minor: what crosses between nodes is pickled."""
     packages: dict[str, str]
     """Distribution -> version."""
-    models: dict[str, str] = Field(default_factory=dict)
-    """Model -> its folder."""
+    engine: dict[str, str] = Field(default_factory=dict)
+    """The same for the LLM's engine, on the nodes that `engine_nodes` (a label selector) allows."""
+    engine_nodes: dict[str, str] = Field(default_factory=dict)
+    models: tuple[str, ...] = ()
+    """Prepared, where that node's FIRSTCLAUSE_CACHE is."""
     tls: Tls | None = None
     secrets: tuple[str, ...] = ()
     """Environment variables that must be set."""
@@ -41,7 +44,6 @@ class Plan(Frozen):
 
 
 def plan_of(deployment: Deployment) -> Plan:
-    """Raises InputError where a model is not prepared here."""
     return Plan(serve=serve_config(deployment), needs=needs(deployment), deadline_s=deployment.rollout.deadline_s)
 
 
@@ -70,15 +72,17 @@ def serve_config(deployment: Deployment) -> dict[str, Any]:
 
 
 def needs(deployment: Deployment) -> Needs:
-    """Raises InputError where a model is not prepared here."""
     locked = _locked("gpu" if deployment.llm.device == "cuda" else "cpu")
     secrets = [deployment.access.secret_env] if deployment.login else []
     secrets += [server.secret_env for server in deployment.voice.ice_servers if server.secret_env]
-    names = [deployment.llm.model, deployment.voice.hearing.model, deployment.voice.speaking.model]
+    if any((url or "").startswith("postgresql") for url in (deployment.gateway.store, deployment.batch.database)):
+        secrets.append("PGPASSWORD")
     return Needs(
         python="3.11",
-        packages={name: locked[name] for name in (*SAME_VERSION, ENGINES[deployment.llm.device])},
-        models=dict(zip(names, map(str, models_of(deployment).values()), strict=True)),
+        packages={name: locked[name] for name in SAME_VERSION},
+        engine={ENGINES[deployment.llm.device]: locked[ENGINES[deployment.llm.device]]},
+        engine_nodes=deployment.llm.nodes,
+        models=(deployment.llm.model, deployment.voice.hearing.model, deployment.voice.speaking.model),
         tls=deployment.http.tls,
         secrets=tuple(dict.fromkeys(secrets)),
     )
