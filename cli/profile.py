@@ -241,6 +241,7 @@ async def _rounds(
         block_tokens=int(asked.spec.arguments["block_size"]),
         load_time_s=load_time_s,
         load_time_from=load_time_from,
+        load_parts=loaded.parts if loaded is not None else {},
         kv_capacity_tokens=kv_tokens,
         kv_capacity_from=kv_from,
     )

@@ -31,6 +31,7 @@ class Subject:
     block_tokens: int
     load_time_s: float
     load_time_from: str
+    load_parts: dict[str, float]
     kv_capacity_tokens: int
     kv_capacity_from: str
 
@@ -67,6 +68,7 @@ def document(subject: Subject, measured: Measured, ceiling: Ceiling, bandwidths:
             "decode_context_tokens": decode.CONTEXT_TOKENS,
             "ttft_prompt_tokens": prefill.TTFT_PROMPT_TOKENS,
             "load_time_from": subject.load_time_from,
+            "load_parts": subject.load_parts,
             "kv_capacity_from": subject.kv_capacity_from,
             "itl_fit_worst_error": measured.pace.worst_error,
             "ttft_ms": {str(n): _ms(s) for n, s in measured.ttft.items()},

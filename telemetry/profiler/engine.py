@@ -11,11 +11,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from telemetry.profiler.bandwidth import evict
+from telemetry.profiler.load_parts import load_parts
 from telemetry.profiler.target import Reply, TargetFailed
 
 FIRST_PROMPT = (1000,) * 8
@@ -32,17 +33,21 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class Loaded:
-    """load_time_s: from nothing to the first token, imports included; kv_capacity_tokens: the engine's own cache."""
+    """load_time_s: from nothing to the first token, imports included; kv_capacity_tokens: the engine's own cache.
+
+    parts: telemetry.profiler.load_parts.
+    """
 
     load_time_s: float
     kv_capacity_tokens: int
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 class EngineTarget:
     """An engine that is up."""
 
-    def __init__(self, engine: Any, begun_s: float) -> None:
-        self._engine, self._begun_s = engine, begun_s
+    def __init__(self, engine: Any, begun_s: float, imported_s: float, log: IO[bytes]) -> None:
+        self._engine, self._begun_s, self._imported_s, self._log = engine, begun_s, imported_s, log
         self._numbers = itertools.count()
 
     async def complete(self, prompt: Sequence[int], output_tokens: int) -> Reply:
@@ -75,7 +80,11 @@ class EngineTarget:
         """To be asked first: this asks for the engine's first token. Raises TargetFailed."""
         first = await self.complete(FIRST_PROMPT, 1)
         cache = self._engine.vllm_config.cache_config
-        return Loaded(first.at_s[0] - self._begun_s, int(cache.num_gpu_blocks * cache.block_size))
+        load_time_s = first.at_s[0] - self._begun_s
+        parts = load_parts(
+            _text(self._log), self._imported_s - self._begun_s, first.at_s[0] - first.sent_s, load_time_s
+        )
+        return Loaded(load_time_s, int(cache.num_gpu_blocks * cache.block_size), parts)
 
 
 @contextlib.contextmanager
@@ -93,15 +102,22 @@ def engine_target(spec: EngineSpec, weights: Sequence[Path]) -> Iterator[EngineT
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
+            imported_s = time.perf_counter()
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=spec.model, **_engines_own(spec.arguments)))
         except Exception as error:
-            log.seek(0)
-            tail = "\n".join(log.read().decode(errors="replace").splitlines()[-15:])
+            tail = "\n".join(_text(log).splitlines()[-15:])
             raise TargetFailed(f"the engine did not start: {type(error).__name__}: {error}\n{tail}") from error
         try:
-            yield EngineTarget(engine, begun_s)
+            yield EngineTarget(engine, begun_s, imported_s, log)
         finally:
             engine.shutdown()
+
+
+def _text(log: IO[bytes]) -> str:
+    """All that was printed so far; the engine's processes go on printing at the end."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode(errors="replace")
 
 
 def _engines_own(arguments: dict[str, Any]) -> dict[str, Any]:

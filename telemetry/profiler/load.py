@@ -51,7 +51,10 @@ def start_once(spec: EngineSpec, weights: Sequence[Path], timeout_s: float = TIM
                 raise TargetFailed("\n".join([f"the engine of its own did not come up {why}", *lines]))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(30)
-            return Loaded(elapsed_s, int(json.loads(message)["kv_capacity_tokens"]))
+            told = json.loads(message)
+            # What comes before the child's own clock is its process.
+            parts = told["parts"] | {"processes_s": told["parts"]["processes_s"] + elapsed_s - told["load_time_s"]}
+            return Loaded(elapsed_s, int(told["kv_capacity_tokens"]), parts)
         finally:
             os.close(reading)
             _end(process)
@@ -88,7 +91,7 @@ def main() -> None:
     try:
         with engine_target(EngineSpec(**asked["spec"]), [Path(path) for path in asked["weights"]]) as target:
             loaded = asyncio.run(target.loaded())
-            os.write(descriptor, json.dumps({"kv_capacity_tokens": loaded.kv_capacity_tokens}).encode())
+            os.write(descriptor, json.dumps(dataclasses.asdict(loaded)).encode())
             os.close(descriptor)
     except TargetFailed as error:
         sys.exit(str(error))

@@ -52,7 +52,15 @@ def measured_lines(made: dict[str, Any]) -> Iterable[str]:
     )
     yield (
         f"KV memory {made['kv_capacity_bytes'] / 1e9:.2f} GB (from {measured['kv_capacity_from']}); loads in "
-        f"{made['load_time_s']:.1f} s ({measured['load_time_from']})."
+        f"{made['load_time_s']:.1f} s ({measured['load_time_from']})"
+        f"{_parts(measured['load_parts'])}."
+    )
+
+
+def _parts(parts: dict[str, float]) -> str:
+    named = sorted(parts.items(), key=lambda part: -part[1])
+    return (
+        ": " + ", ".join(f"{name.removesuffix('_s').replace('_', ' ')} {s:.1f}" for name, s in named) if named else ""
     )
 
 

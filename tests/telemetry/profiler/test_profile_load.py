@@ -41,6 +41,7 @@ class AsyncLLM:
     @classmethod
     def from_engine_args(cls, arguments):
         print("loading weights", os.environ["OF_THE_SPEC"], flush=True)
+        print("INFO [default_loader.py:430] Loading weights took 0.01 seconds", flush=True)
         self = cls()
         self.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         with open(os.environ["PIDS"], "w") as file:
@@ -93,6 +94,8 @@ def test_a_start_is_timed_asked_for_its_memory_and_over(stand_in, tmp_path):
     loaded = start_once(stand_in("load"), weights(tmp_path))
     assert 0 < loaded.load_time_s <= time.perf_counter() - begun
     assert loaded.kv_capacity_tokens == 320
+    assert sum(loaded.parts.values()) == pytest.approx(loaded.load_time_s)
+    assert loaded.parts["weights_s"] == 0.01, "as the engine's log says"
     assert left_over(tmp_path) == []
 
 
@@ -122,6 +125,8 @@ def test_the_real_engine_holds_what_its_sizes_say():
     before = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
     loaded = start_once(spec, weight_files(folder))
     assert {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)} <= before
+    assert {"imports_s", "weights_s", "warmup_s", "first_token_s", "processes_s"} <= set(loaded.parts)
+    assert sum(loaded.parts.values()) == pytest.approx(loaded.load_time_s)
     # Whole blocks of what 1 GiB holds: the KV's size is the engine's own.
     blocks = llm.kv_cache_bytes // (read_checkpoint(folder, llm.dtype).kv_bytes_per_token * llm.block_size)
     assert loaded.kv_capacity_tokens == blocks * llm.block_size

@@ -42,6 +42,7 @@ def made_of(measured, slo_ms=101.0):
         block_tokens=32,
         load_time_s=30.0,
         load_time_from="a stopwatch",
+        load_parts={"imports_s": 1.0, "weights_s": 2.5},
         kv_capacity_tokens=100_000,
         kv_capacity_from="the test",
     )
