@@ -166,18 +166,19 @@ class Call:
 
 
 async def dial(url: str, timeout_s: float = 10) -> Call:
-    """Open a call at an application's base URL and wait until it is ready. Raises BusyError, CallError."""
-    address = url.rstrip("/").replace("http", "ws", 1) + "/voice/ws"
+    """Open a call at an application's base URL, or a link to it, and wait until it is ready. Raises BusyError, CallError."""
+    base, asks, link = url.partition("?")  # a signed link opens the call too
+    address = base.rstrip("/").replace("http", "ws", 1) + "/voice/ws" + asks + link
     try:
         socket = await connect(address, open_timeout=timeout_s, max_size=2**22, compression=None, proxy=None)
     except InvalidStatus as error:
         body = error.response.body.decode(errors="replace") if error.response.body else ""
         if error.response.status_code == 503:
             raise BusyError(body or "the line is busy") from error
-        raise CallError(f"{address} answered {error.response.status_code} {body}".strip()) from error
+        raise CallError(f"{base} answered {error.response.status_code} {body}".strip()) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise CallError(
-            f"nothing answers at {address} ({error or type(error).__name__}); run: firstclause up"
+            f"nothing answers at {base} ({error or type(error).__name__}); run: firstclause up"
         ) from error
     call = Call(socket)
     call._started = time.monotonic()
