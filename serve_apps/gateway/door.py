@@ -7,6 +7,7 @@ import time
 import uuid
 from typing import Any
 
+from ray.util.metrics import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from configs.gateway import GatewayConfig
@@ -29,6 +30,9 @@ class Door:
     def __init__(self, app: ASGIApp, config: GatewayConfig, is_open: bool) -> None:
         self._app, self._open, self._max_body_bytes = app, is_open, config.max_body_bytes
         self._tenants = TenantsFiles(config.tenants)
+        self._answers = Counter(
+            "firstclause_answers_total", "Answers by their status; 0: the client left.", ("status",)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,6 +79,7 @@ class Door:
                 raise
             await refuse(InternalError(), sending)
         finally:
+            self._answers.inc(1, {"status": str(status)})
             log(state, "request", path=scope["path"], status=status, total_ms=(time.monotonic() - begun_s) * 1000)
 
     def _check(self, scope: Scope, headers: dict[bytes, str], state: dict[str, Any]) -> None:

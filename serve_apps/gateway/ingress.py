@@ -53,7 +53,7 @@ class Gateway(OpenAiIngress):
         books = Books(self._config.store_url())
         self._admission = Admission(books, profile, self._capacity, self._config.max_queue_s, long_tokens)
         self._histograms = ClockHistograms()
-        self._answers = Counter("firstclause_requests_total", "Requests admitted.", ("model", "tenant"))
+        self._admitted = Counter("firstclause_requests_total", "Requests admitted.", ("model", "tenant"))
         self._tracing = Tracing(self._config.otlp_endpoint)
 
     async def _process_llm_request(self, body: Any, call_method: str, raw_request: Request | None = None) -> Response:
@@ -70,7 +70,7 @@ class Gateway(OpenAiIngress):
             admitted = await self._admission.enter(request_id, tenant, size)
             exchange = Exchange(self._admission, admitted, model, state)
             exchange.wants_clocks = raw_request.headers.get("x-clocks") == "1"
-            self._answers.inc(1, {"model": model, "tenant": tenant.name})
+            self._admitted.inc(1, {"model": model, "tenant": tenant.name})
             try:
                 info = RawRequestInfo({"x-request-id": request_id} | admitted.headers() | span.headers())
                 await exchange.begin(getattr(handle, call_method), body, info)
