@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from ruamel.yaml import YAML
 
-from configs.deployment import DEFAULT_CONFIG
+from configs.deployment import DEFAULT_CONFIG, LlmConfig, load_deployment
+from configs.models import prepared
 from configs.schema import read_yaml
 from loadtests.results import gather
 from loadtests.routing import CASES, Arm, Case, Sizes, load_of, table
@@ -21,6 +22,10 @@ from planning.policies.prefix import prefix_keys
 from planning.policies.route import ReplicaRates, RouteConfig, Router
 from planning.simulator.run import run
 from planning.simulator.scenario import read_scenario
+from serve_apps.llm import engine_arguments, engine_environment
+from telemetry.profiler.checkpoint import weight_files
+from telemetry.profiler.engine import EngineSpec
+from telemetry.profiler.load import start_once
 from tests.support.compared_routers import ARMS, compared_deployment
 from tests.support.deployment import own_cache
 from tests.support.net import free_port
@@ -43,6 +48,7 @@ def verify(say: Say) -> Part:
         decisions(say, short),
         routing_simulated(say, short),
         scaling_simulated(say, short),
+        load_times(say, short),
         compared_on_replicas(say, short),
     ]
     return Part("\n\n".join(text), short)
@@ -195,6 +201,48 @@ def scaling_simulated(say: Say, short: list[str]) -> str:
 | rule | minutes over the SLO | replica-hours | good | changes (reversals) |
 |---|---|---|---|---|
 {chr(10).join(rows)}"""
+
+
+# -- load time -------------------------------------------------------------------------------------------------------
+
+
+def load_times(say: Say, short: list[str]) -> str:
+    """The parts of a first start and of a second, as deployed and with torch.compile, each in a process of its own."""
+    llm = load_deployment().llm
+    folder = prepared(llm.model)
+    weights = weight_files(folder)
+    rows, took = [], {}
+    with TemporaryDirectory() as cache:
+        for compiled in (False, True):
+            for start, cold in (("first", weights), ("second", [])):
+                name = f"{'torch.compile' if compiled else 'as deployed'}, {start}"
+                say(f"a start, {name}")
+                loaded = start_once(engine_spec(llm, folder, Path(cache), compiled), cold)
+                took[compiled, start] = loaded.load_time_s
+                parts = ", ".join(f"{part.removesuffix('_s')} {s:.1f}" for part, s in loaded.parts.items())
+                rows.append(f"| {name} | {loaded.load_time_s:.1f} | {parts} |")
+    if took[True, "second"] > took[True, "first"] / 2:
+        short.append(
+            f"with torch.compile a second start takes {took[True, 'second']:.0f} s of {took[True, 'first']:.0f}"
+        )
+    return f"""### Load time
+
+One engine, from nothing to its first token. A first start reads the weights from the disk and has an empty compile
+cache; a second has both. Preparing the model (its download) comes before either.
+
+| start | s | parts, s |
+|---|---|---|
+{chr(10).join(rows)}"""
+
+
+def engine_spec(llm: LlmConfig, folder: Path, cache: Path, compiled: bool) -> EngineSpec:
+    """The deployment's engine, with torch.compile or as it is deployed; what it compiles is kept in `cache`."""
+    arguments, environment = engine_arguments(llm), engine_environment(llm)
+    if compiled:
+        arguments["enforce_eager"] = False
+        environment["TORCH_COMPILE_DISABLE"] = "0"
+    caches = {"VLLM_CACHE_ROOT": str(cache / "vllm"), "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor")}
+    return EngineSpec(str(folder), arguments, environment | caches)
 
 
 # -- two replicas ----------------------------------------------------------------------------------------------------
