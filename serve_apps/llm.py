@@ -131,6 +131,8 @@ def build(deployment: Deployment, model: Path) -> "Application":
     gateway.check(deployment.http.host, deployment.http.loopback)
     profile = load(Profile, gateway.profile)
     ray_config = llm_config(config, model, profile)
+    if gateway.otlp_endpoint is not None:
+        ray_config.engine_kwargs.setdefault("otlp_traces_endpoint", gateway.otlp_endpoint)
     server = build_llm_deployment(
         ray_config,
         name_prefix=SERVER_PREFIX,

@@ -30,6 +30,7 @@ class Tracing:
 
     def __init__(self, endpoint: str | None, service: str = "firstclause") -> None:
         self._tracer: Any = None
+        self._provider: Any = None
         if endpoint is None:
             return
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -40,7 +41,12 @@ class Tracing:
         provider = TracerProvider(resource=Resource.create({SERVICE_NAME: service}))
         insecure = endpoint.startswith("http://")
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, insecure=insecure)))
-        self._tracer = provider.get_tracer(service)
+        self._provider, self._tracer = provider, provider.get_tracer(service)
+
+    def close(self) -> None:
+        """Send what is left."""
+        if self._provider is not None:
+            self._provider.shutdown()
 
     @contextmanager
     def span(self, name: str, headers: Mapping[str, str]) -> Iterator[Span]:
