@@ -36,11 +36,17 @@ class Check:
 
 
 @click.command()
+@click.option("--address", help="Check the fleet whose Ray dashboard is there (http://127.0.0.1:8265) instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, address: str | None, as_json: bool) -> None:
     """Check this machine: packages, models, memory, disk, the port, what tests need. Exit 1 if it cannot run."""
-    checks = list(_all_checks())
+    if address:
+        from cli.doctor_fleet import fleet_checks
+
+        checks = list(fleet_checks(address))
+    else:
+        checks = list(_all_checks())
     if as_json:
         click.echo(json.dumps({"ok": _can_run(checks), "checks": [asdict(check) for check in checks]}))
     else:
@@ -67,7 +73,10 @@ def _all_checks() -> Iterator[Check]:
     yield cores(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     yield _port()
     yield gpu(gpus, environment)
-    for program, purpose in (("chromium", "the talk page's tests"), ("espeak-ng", "the robustness tests' odd voices")):
+    for program, purpose in (
+        ("chromium", "the talk page's tests"), ("espeak-ng", "the robustness tests' odd voices"),
+        ("turnserver", "the relay's tests (Debian's coturn)"), ("ip", "the cluster's tests (Debian's iproute2)"),
+    ):  # fmt: skip
         yield tool(program, shutil.which(program), purpose)
 
 

@@ -166,7 +166,10 @@ class Call:
 
 
 async def dial(url: str, timeout_s: float = 10) -> Call:
-    """Open a call at an application's base URL, or a link to it, and wait until it is ready. Raises BusyError, CallError."""
+    """Open a call at an application's base URL, or a link to it, and wait until it is ready.
+
+    Raises BusyError, CallError.
+    """
     base, asks, link = url.partition("?")  # a signed link opens the call too
     address = base.rstrip("/").replace("http", "ws", 1) + "/voice/ws" + asks + link
     try:
@@ -177,9 +180,7 @@ async def dial(url: str, timeout_s: float = 10) -> Call:
             raise BusyError(body or "the line is busy") from error
         raise CallError(f"{base} answered {error.response.status_code} {body}".strip()) from error
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise CallError(
-            f"nothing answers at {base} ({error or type(error).__name__}); run: firstclause up"
-        ) from error
+        raise CallError(f"nothing answers at {base} ({error or type(error).__name__}); run: firstclause up") from error
     call = Call(socket)
     call._started = time.monotonic()
     call._tasks = [asyncio.create_task(call._listen()), asyncio.create_task(call._speak())]
