@@ -26,10 +26,12 @@ class TurnTaking(Frozen):
     """Silence after which the answer is begun, on a guess."""
     confirm_silence_ms: Milliseconds = 192
     """Silence that ends a turn that Smart Turn finds complete."""
-    doubt_silence_ms: Milliseconds = 992
+    doubt_silence_ms: Milliseconds = 704
     """Silence that ends a turn that Smart Turn doubts."""
+    unfinished_silence_ms: Milliseconds = 992
+    """Silence that ends a turn whose words break off, as in 'tell me about the'."""
     complete_probability: Probability = 0.5
-    reopen_heard_ms: Milliseconds = 700
+    reopen_heard_ms: Milliseconds = 1000
     """A caller who goes on before this much of the answer was heard continues the same turn."""
     max_segment_s: Annotated[float, Field(ge=5, le=28)] = 26
     """Whisper's window is 30 s: a longer utterance is transcribed in segments."""
@@ -41,9 +43,16 @@ class TurnTaking(Frozen):
 
     @model_validator(mode="after")
     def _ordered(self) -> "TurnTaking":
-        waits = (self.hush_silence_ms, self.guess_silence_ms, self.confirm_silence_ms, self.doubt_silence_ms)
-        if list(waits) != sorted(waits):
-            raise ValueError("hush_silence_ms <= guess_silence_ms <= confirm_silence_ms <= doubt_silence_ms must hold")
+        names = (
+            "hush_silence_ms",
+            "guess_silence_ms",
+            "confirm_silence_ms",
+            "doubt_silence_ms",
+            "unfinished_silence_ms",
+        )
+        waits = [getattr(self, name) for name in names]
+        if waits != sorted(waits):
+            raise ValueError(f"{' <= '.join(names)} must hold")
         return self
 
 

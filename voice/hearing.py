@@ -22,6 +22,7 @@ from voice.growing import CUT_CLIP_MS, Growing
 from voice.listening import Listening
 from voice.resampler import MonoResampler
 from voice.turns import Guessed, Hushed, Opened, TurnEvent, Withdrawn
+from voice.unfinished import unfinished
 from voice.utterance import PAST_MS, SAMPLE_RATE, Utterance
 from voice.vad import FRAME_MS, FRAME_SAMPLES, SMART_TURN_S, TurnCompleteness
 
@@ -115,6 +116,7 @@ class Hearing(FrameProcessor):
         for long in self._long:
             await long
         text = f"{words.context} {await transcript}".strip()
+        self._turns.worded(guess.guess, unfinished(text))
         await self.push_frame(GuessFrame(guess.guess, text, guessed_at, time.monotonic()))
 
     async def _transcribe(self, from_ms: float, to_ms: float) -> str:

@@ -1,6 +1,7 @@
 """Turn taking: when a caller's turn opens, is guessed to be over, goes on after all, or is over.
 
-A pure state machine over 32 ms voice-activity frames and Smart Turn's verdicts. Positions are milliseconds of
+A pure state machine over 32 ms voice-activity frames and two witnesses' verdicts: Smart Turn, which hears the voice,
+and the words. Positions are milliseconds of
 received audio, so a test runs it without a clock. What it does not do: transcripts, audio, answers.
 
     idle --voice--> speaking --silence--> guessed --more silence--> idle (confirmed)
@@ -55,20 +56,22 @@ class Confirmed:
 TurnEvent = Opened | Hushed | Guessed | Withdrawn | Confirmed
 
 
-def required_silence_ms(complete: float | None, turn: TurnTaking) -> float:
+def required_silence_ms(complete: float | None, unfinished: bool | None, turn: TurnTaking) -> float:
     """Silence after which a turn counts as over.
 
-    `complete` is Smart Turn's probability that the utterance is complete, None while it is not known: then the
-    wait is that of doubt, so a slow verdict costs time and never cuts a caller off.
+    `complete` is Smart Turn's probability that the utterance is complete, `unfinished` whether its words break off;
+    None while they are not known: then the wait is that of doubt, so a slow witness costs time and cuts nobody off.
     """
-    if complete is None or complete < turn.complete_probability:
+    if unfinished:
+        return turn.unfinished_silence_ms
+    if unfinished is None or complete is None or complete < turn.complete_probability:
         return turn.doubt_silence_ms
     return turn.confirm_silence_ms
 
 
 @dataclass
 class Turns:
-    """The state of one caller. Feed every frame in order; feed a verdict whenever it comes."""
+    """The state of one caller. Feed every frame in order; feed verdicts whenever they come."""
 
     turn: TurnTaking
     _speaking: bool = False
@@ -76,6 +79,7 @@ class Turns:
     _guessed: bool = False
     _guess: int = 0
     _complete: float | None = None
+    _unfinished: bool | None = None
     _voiced: bool = False
     _run_ms: float = 0.0
     _run_start_ms: float = 0.0
@@ -116,6 +120,11 @@ class Turns:
         if self._guessed and guess == self._guess:
             self._complete = complete
 
+    def worded(self, guess: int, unfinished: bool) -> None:
+        """Take whether the words up to `guess` break off."""
+        if self._guessed and guess == self._guess:
+            self._unfinished = unfinished
+
     def _on_voice(self, end_ms: float, loud_end_ms: float) -> Sequence[TurnEvent]:
         needed_ms = self.turn.resume_voice_ms if self._guessed else self.turn.open_voice_ms
         if self._speaking and not self._guessed:
@@ -138,11 +147,11 @@ class Turns:
         if not self._guessed:
             events = self._on_quiet(silence_ms)
             if silence_ms >= self.turn.guess_silence_ms:
-                self._guessed, self._complete = True, None
+                self._guessed, self._complete, self._unfinished = True, None, None
                 self._guess += 1
                 events.append(Guessed(self._guess, self._voice_end_ms))
             return events
-        if silence_ms < required_silence_ms(self._complete, self.turn):
+        if silence_ms < required_silence_ms(self._complete, self._unfinished, self.turn):
             return []
         self._speaking = self._guessed = self._hushed = False
         return [Confirmed(self._guess, silence_ms)]

@@ -10,7 +10,8 @@ TURN = TurnTaking(
     hush_silence_ms=48,
     guess_silence_ms=96,
     confirm_silence_ms=192,
-    doubt_silence_ms=992,
+    doubt_silence_ms=704,
+    unfinished_silence_ms=992,
 )
 
 
@@ -23,7 +24,9 @@ class Caller:
         self.events: list[tuple[int, object]] = []
         self.hushes: list[int] = []
 
-    def hear(self, frames: int, probability: float, complete: float | None = None) -> None:
+    def hear(
+        self, frames: int, probability: float, complete: float | None = None, unfinished: bool | None = False
+    ) -> None:
         for _ in range(frames):
             start_ms = self.index * FRAME_MS
             for event in self.turns.frame(probability, start_ms, start_ms + FRAME_MS):
@@ -33,13 +36,15 @@ class Caller:
                 self.events.append((self.index, event))
                 if isinstance(event, Guessed) and complete is not None:
                     self.turns.judged(event.guess, complete)
+                if isinstance(event, Guessed) and unfinished is not None:
+                    self.turns.worded(event.guess, unfinished)
             self.index += 1
 
     def speak(self, frames: int) -> None:
         self.hear(frames, 0.9)
 
-    def pause(self, frames: int, complete: float | None = None) -> None:
-        self.hear(frames, 0.01, complete)
+    def pause(self, frames: int, complete: float | None = None, unfinished: bool | None = False) -> None:
+        self.hear(frames, 0.01, complete, unfinished)
 
     def kinds(self) -> list[type]:
         return [type(event) for _, event in self.events]
@@ -61,14 +66,14 @@ def test_a_doubted_utterance_waits_for_the_longer_silence() -> None:
     caller = Caller()
     caller.speak(20)
     caller.pause(40, complete=0.1)
-    assert caller.events[-1] == (50, Confirmed(1, silence_ms=992))
+    assert caller.events[-1] == (41, Confirmed(1, silence_ms=704))
 
 
 def test_without_a_verdict_the_wait_is_that_of_doubt() -> None:
     caller = Caller()
     caller.speak(20)
     caller.pause(40)
-    assert caller.events[-1] == (50, Confirmed(1, silence_ms=992))
+    assert caller.events[-1] == (41, Confirmed(1, silence_ms=704))
 
 
 def test_a_late_verdict_confirms_at_the_next_frame() -> None:
@@ -139,12 +144,58 @@ def test_silence_counts_from_the_last_loud_sound_where_voice_activity_lags() -> 
         turns.frame(0.9, index * FRAME_MS, (index + 1) * FRAME_MS, loud_end_ms=18 * FRAME_MS)
     assert turns.frame(0.1, 640, 672, loud_end_ms=18 * FRAME_MS) == [Guessed(1, voice_end_ms=576)]
     turns.judged(1, 0.9)
+    turns.worded(1, False)
     for start_ms in (672, 704, 736):
         [*events] = turns.frame(0.1, start_ms, start_ms + FRAME_MS, loud_end_ms=18 * FRAME_MS)
     assert events == [Confirmed(1, silence_ms=192)]
 
 
 def test_required_silence() -> None:
-    assert required_silence_ms(None, TURN) == 992
-    assert required_silence_ms(0.49, TURN) == 992
-    assert required_silence_ms(0.5, TURN) == 192
+    assert required_silence_ms(None, False, TURN) == 704
+    assert required_silence_ms(0.49, False, TURN) == 704
+    assert required_silence_ms(0.5, None, TURN) == 704
+    assert required_silence_ms(0.5, False, TURN) == 192
+    assert required_silence_ms(0.99, True, TURN) == 992
+
+
+def test_words_that_break_off_outweigh_a_complete_voice() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(40, complete=0.99, unfinished=True)
+    assert caller.events[-1] == (50, Confirmed(1, silence_ms=992))
+
+
+def test_a_turn_is_not_over_before_its_words_are_known() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(10, complete=0.99, unfinished=None)
+    assert caller.kinds() == [Opened, Guessed]
+    caller.turns.worded(1, False)
+    caller.pause(1, unfinished=None)
+    assert caller.kinds() == [Opened, Guessed, Confirmed]
+
+
+def test_a_hush_is_told_by_loudness_while_voice_activity_lags() -> None:
+    turns = Turns(TURN)
+    events = [
+        event
+        for index in range(20)
+        for event in turns.frame(0.9, index * FRAME_MS, (index + 1) * FRAME_MS, min(index + 1, 18) * FRAME_MS)
+    ]
+    assert events == [Opened(0), Hushed()]
+
+
+def test_a_soft_voice_behind_a_loud_one_is_no_silence() -> None:
+    turns = Turns(TURN)
+    for index in range(40):
+        turns.frame(0.9, index * FRAME_MS, (index + 1) * FRAME_MS, min(index + 1, 18) * FRAME_MS)
+    [hush, *rest] = [event for index in (40, 41) for event in turns.frame(0.1, index * 32, index * 32 + 32, 18 * 32)]
+    assert hush == Hushed() and rest == []
+
+
+def test_a_withdrawn_guess_says_how_long_the_pause_was() -> None:
+    caller = Caller()
+    caller.speak(20)
+    caller.pause(10)
+    caller.speak(2)
+    assert caller.events[-1] == (31, Withdrawn(1, silence_ms=320))
