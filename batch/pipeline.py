@@ -6,6 +6,7 @@ Ray Data's own checkpoint is not used: it saves a block at a time and counts fai
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,8 @@ class Input:
     deduplicated: bool = True
 
     def source(self) -> Source:
-        return Source(Contents(self.files_url), self.file_id, self.endpoint, self.window_rows, self.window_bytes)
+        opened = partial(Contents(self.files_url).open, self.file_id)
+        return Source(opened, self.endpoint, self.window_rows, self.window_bytes)
 
 
 class Spans(Datasource):

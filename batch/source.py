@@ -4,13 +4,12 @@ JSONL: blank lines are passed over, and a byte order mark. Parquet: columns cust
 text or a struct, whose nulls are absent keys.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
 import pyarrow.parquet as pq
 
-from batch.files import Contents
 from batch.rows import LineError, Request, read_json, read_line, read_row
 
 BOM = b"\xef\xbb\xbf"
@@ -27,18 +26,20 @@ class Span:
 
 
 class Source:
-    """The input file `id`. Its rows are numbered from 0; a blank line has a number too."""
+    """An input file. Its rows are numbered from 0; a blank line has a number too."""
 
-    def __init__(self, contents: Contents, id: str, endpoint: str, window_rows: int, window_bytes: int) -> None:
-        """Raises FileNotFoundError."""
-        self._contents, self._id, self._endpoint = contents, id, endpoint
+    def __init__(
+        self, opened: Callable[[], IO[bytes]], endpoint: str, window_rows: int, window_bytes: int
+    ) -> None:  # fmt: skip
+        """`opened`: the file, from its beginning. Raises what that raises."""
+        self._opened, self._endpoint = opened, endpoint
         self._window_rows, self._window_bytes = window_rows, window_bytes
-        with contents.open(id) as file:
+        with opened() as file:
             self.is_parquet = file.read(4) == PARQUET_MAGIC
 
     def scan(self) -> Iterator[tuple[Span, Iterator[Request | LineError]]]:
         """All spans in order, with their rows: the rows of one have to be read before the next is asked for."""
-        with self._contents.open(self._id) as file:
+        with self._opened() as file:
             if self.is_parquet:
                 table = _parquet(file)
                 first_row = 0
@@ -56,7 +57,7 @@ class Source:
 
     def windows(self, span: Span) -> Iterator[list[Request]]:
         """The requests of one span, in windows. For a file that has passed validation."""
-        with self._contents.open(self._id) as file:
+        with self._opened() as file:
             if self.is_parquet:
                 found = self._group(_parquet(file), span.at, span.first_row)
             else:

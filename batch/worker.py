@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 from batch import pipeline
@@ -120,9 +121,8 @@ class Job:
         if self._why and batch.in_progress_at is None:
             return self._advance(END[self._why][0])
         try:
-            source = Source(
-                self._contents, batch.input_file_id, batch.endpoint, self._config.window_rows, self._config.window_bytes
-            )
+            opened = partial(self._contents.open, batch.input_file_id)
+            source = Source(opened, batch.endpoint, self._config.window_rows, self._config.window_bytes)
             findings = self._validated(source)
         except FileNotFoundError:
             return self._fail("file_not_found", "the input file's contents are not there")

@@ -38,14 +38,34 @@ def batch() -> None:
 @click.option("--window", default="24h", show_default=True, help="When it has to be done: 90m, 24h, 2d.")
 @click.option("--wait", is_flag=True, help="Stay until it has ended.")
 @click.option("--idempotency-key", help="The same key again makes no second batch.")
+@click.option("--dry-run", is_flag=True, help="Only price it, in GPU-hours; asks no server.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="The replica's rates to price by; with --wait, what was measured stands beside.",
+)
+@click.option(
+    "--output-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Of max_tokens, that answers are reckoned at.",
+)
 @_url
 @_key
 @_json
 def submit(
-    file: Path, endpoint: str, window: str, wait: bool, idempotency_key: str | None, url: str | None, key: str | None,
-    as_json: bool,
+    file: Path, endpoint: str, window: str, wait: bool, idempotency_key: str | None, dry_run: bool,
+    profile: Path | None, output_share: float, url: str | None, key: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Upload FILE (JSONL or Parquet, a request a row) and make a batch of it."""
+    from cli.batch_plan import plan_of
+
+    plan = plan_of(file, endpoint, profile, output_share) if dry_run or profile else None
+    if dry_run:
+        assert plan is not None
+        click.echo(json.dumps(plan.document(None)) if as_json else plan.table(None))
+        return
     with _client(url, key) as client:
         uploaded = _upload(client, file, quiet=as_json)
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
@@ -53,7 +73,11 @@ def submit(
         made = _asked(client.post("/v1/batches", json=asked, headers=headers))
         if wait:
             made = _followed(client, made["id"], quiet=as_json)
+    if plan is not None:
+        made["plan"] = plan.document(made)
     _show(made, as_json)
+    if plan is not None and not as_json:
+        click.echo(plan.table(made))
     sys.exit(0 if not wait or made["status"] == "completed" else 1)
 
 

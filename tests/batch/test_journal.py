@@ -63,7 +63,7 @@ def test_each_row_is_in_one_file_and_making_them_again_changes_nothing(contents:
     line = b'{"custom_id": "%d", "method": "POST", "url": "/v1/completions", "body": {"model": "m"}}\n'
     with contents.create("file-in") as file:
         file.write(b"".join(line % number for number in range(4)))
-    source = Source(contents, "file-in", "/v1/completions", 10, 65_536)
+    source = Source(lambda: contents.open("file-in"), "/v1/completions", 10, 65_536)
     segment = Segment(contents, contents.work("batch_1"))
     segment.append(entry(1, '{"custom_id": "1"}'), Entry(3, "E", 0, 0, 0, b'{"custom_id": "3"}'))
     for _ in range(2):

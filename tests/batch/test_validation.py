@@ -32,7 +32,7 @@ def source(contents: Contents) -> Callable[[bytes], Source]:
     def of(data: bytes) -> Source:
         with contents.create("file-x") as file:
             file.write(data)
-        return Source(contents, "file-x", ENDPOINT, window_rows=10, window_bytes=65_536)
+        return Source(lambda: contents.open("file-x"), ENDPOINT, window_rows=10, window_bytes=65_536)
 
     return of
 
