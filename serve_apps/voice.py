@@ -15,6 +15,7 @@ from serve_apps import llm
 from serve_apps.access import Access
 from serve_apps.status import status_routes
 from serve_apps.voice_chat import ServeChat
+from serve_apps.voice_metrics import RayTally
 from serve_apps.voice_routes import routes
 from voice.llm import ChatModel, OpenAiChat
 from voice.services import load_services
@@ -38,7 +39,7 @@ class VoiceApp:
         self._deployment = deployment
         self._board = Switchboard(
             deployment.voice,
-            await load_services(deployment, models, _chat(deployment, llm_server)),
+            await load_services(deployment, models, _chat(deployment, llm_server), RayTally()),
             budget.allocation_ms(),
         )
 

@@ -7,8 +7,9 @@ Turn taking is the hearing processor's; what an answer is made of is answer.py's
 import asyncio
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from loguru import logger
 from pipecat.frames.frames import CancelFrame, EndFrame, Frame, InterruptionFrame, OutputAudioRawFrame
@@ -26,6 +27,7 @@ from voice.history import History
 from voice.llm import ChatModel
 from voice.messages import rtvi, server_message
 from voice.playout import Clause, Playout, Script
+from voice.tally import Tally
 from voice.tools import ToolChat, Tools
 from voice.tts.piper import Voice
 
@@ -56,11 +58,13 @@ class Agent(FrameProcessor):
 
     def __init__(
         self, config: VoiceConfig, chat: ChatModel, voice: Voice, history: History, call_id: str,
-        allocation_ms: dict[str, float], tools: Tools,
+        allocation_ms: dict[str, float], tools: Tools, tally: Tally, own_sound: Callable[[Samples], None],
     ) -> None:  # fmt: skip
         super().__init__()
         self._config, self._chat, self._voice, self._history = config, chat, voice, history
         self._call_id, self._allocation_ms, self._tools = call_id, allocation_ms, tools
+        self._tally = tally
+        self._own_sound = own_sound
         self._gate = Gate()
         self._numbers = itertools.count(1)
         self._turns: dict[int, Turn] = {}
@@ -195,7 +199,9 @@ class Agent(FrameProcessor):
         assert number is not None
         turn, heard = self._turns[number], self._playout.heard()
         await self._carry_out(self._gate.interrupt())
-        if turn.answer is not None and self._playout.heard_ms < self._config.turn_taking.reopen_heard_ms:
+        reopened = turn.answer is not None and self._playout.heard_ms < self._config.turn_taking.reopen_heard_ms
+        self._count(turn, "withdrawn" if reopened else "kept")
+        if reopened:
             self._carried = self._history.unsay_user()
         else:
             self._history.say("assistant", heard)
@@ -210,19 +216,22 @@ class Agent(FrameProcessor):
         for order, number in orders:
             turn = self._turns[number]
             if order is Order.MAKE and turn.script is None:
-                chat = ToolChat(self._chat, self._tools, turn.confirmed) if self._tools else self._chat
+                chat = ToolChat(self._chat, self._tools, turn.confirmed, self._tally) if self._tools else self._chat
                 turn.answer = Answer(
                     number, self._history.messages(turn.text), chat, self._voice, OUT_RATE,
                     self._config.persona.apology, f"{self._call_id}-{number}",
                 )  # fmt: skip
                 turn.script = turn.answer.script
                 turn.making = asyncio.create_task(turn.answer.run(), name=f"answer {self._call_id}-{number}")
+                self._tally("answers_made", 1)
+                self._tally("llm_calls", 1)
                 await self.push_frame(rtvi("bot-llm-started"))
             elif order is Order.SPEAK:
                 turn.confirmed.set()
                 self._playing = asyncio.create_task(self._speak(number), name=f"speak {self._call_id}-{number}")
             elif order is Order.DROP:
                 await _end(turn.making)
+                self._count(turn, "withdrawn")
             elif order is Order.HUSH:
                 await _end(self._playing)
                 await _end(turn.making)
@@ -232,6 +241,7 @@ class Agent(FrameProcessor):
         assert turn.script is not None
         await self._playout.play(turn.script)
         self._gate.ended(number)
+        self._count(turn, "kept")
         text = self._playout.all_text()
         self._history.say("assistant", text)
         await self.push_frame(rtvi("bot-stopped-speaking"))
@@ -243,6 +253,7 @@ class Agent(FrameProcessor):
         script.finish()
 
     async def _send(self, sound: Samples) -> None:
+        self._own_sound(sound)
         await self.push_frame(OutputAudioRawFrame(sound.tobytes(), OUT_RATE, 1))
         number = self._gate.spoken
         if number is not None and not self._turns[number].sound_at and loud_windows(sound, OUT_RATE).any():
@@ -278,7 +289,14 @@ class Agent(FrameProcessor):
     async def _tell_reply(self, turn: Turn, text: str, interrupted: bool) -> None:
         await self.push_frame(server_message("reply", turn=turn.shown, text=text, interrupted=interrupted))
 
+    def _count(self, turn: Turn, fate: Literal["kept", "withdrawn"]) -> None:
+        if turn.answer is not None:
+            self._tally(f"answers_{fate}", 1)
+            self._tally(f"tokens_{fate}", self._history.count_tokens(turn.answer.generated))
+
     async def _close(self) -> None:
+        if self._gate.spoken is not None:
+            self._count(self._turns[self._gate.spoken], "kept")
         await self._carry_out(self._gate.close())
         for turn in self._turns.values():
             await _end(turn.making)

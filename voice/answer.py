@@ -39,6 +39,8 @@ class Answer:
     first_clause_at: float = 0.0
     first_audio_at: float = 0.0
     failed: bool = False
+    generated: str = ""
+    """All that the LLM said."""
 
     async def run(self) -> None:
         """Make the whole answer. Cancel to withdraw it: the engine stops, and the voice too."""
@@ -52,6 +54,7 @@ class Answer:
         try:
             async for piece in self.chat.reply(self.messages, self.request_id):
                 self.first_token_at = self.first_token_at or time.monotonic()
+                self.generated += piece.text
                 text += piece.text
                 cut = piece.cut
                 while True:

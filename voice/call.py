@@ -42,7 +42,10 @@ async def run_call(
         config.persona.system_prompt, services.context_tokens, config.persona.max_reply_tokens, services.count_tokens
     )
     hearing = Hearing(config, services.recognizer, services.completeness)
-    agent = Agent(config, services.chat, services.voice, history, call_id, allocation_ms, services.tools)
+    agent = Agent(
+        config, services.chat, services.voice, history, call_id, allocation_ms, services.tools, services.tally,
+        hearing.own_sound,
+    )  # fmt: skip
     worker = PipelineWorker(
         Pipeline([transport.input(), hearing, agent, transport.output()]),
         params=PipelineParams(audio_in_sample_rate=SAMPLE_RATE, audio_out_sample_rate=OUT_RATE),

@@ -1,9 +1,10 @@
 """Whose voice it is, by level alone: the caller's, or one that is heard far below it.
 
 A second talker in the room and the agent's own sound that comes back from a loudspeaker are voices too. They are told
-by their loudness: the caller's level is what the voiced frames of the last seconds had, and a stretch of sound that
-stays well below it is not the caller's. Before the caller has spoken, what is well below the agent's own sound of the
-last second is an echo of it. A caller who suddenly speaks much more softly is heard again after a few seconds.
+by their loudness: the caller's level is the median of the loudest frame around each voiced one of the last seconds, and
+a stretch of sound that stays well below it is not the caller's. Before the caller has spoken, what is well below the
+agent's own sound of the last second is an echo of it. A caller who suddenly speaks much more softly is heard again
+after a few seconds.
 """
 
 from collections import deque
@@ -20,7 +21,6 @@ FORGET_FRAMES = 250
 OWN_FRAMES = 31
 """A second: as long as a sound of ours may take to come back."""
 BELOW_CALLER_DB, BELOW_OWN_DB = 10.0, 14.0
-LEVEL_QUANTILE = 0.8
 VOICED = 0.5
 SILENCE_DBFS = -90.0
 
@@ -40,7 +40,7 @@ class Nearness:
         self._own.append(SILENCE_DBFS)
         near = max(self._recent) >= self._least_dbfs()
         if near and voice >= VOICED:
-            self._caller.append(self._recent[-1])
+            self._caller.append(max(self._recent))
             self._unheard = 0
         else:
             self._unheard += 1
@@ -54,7 +54,7 @@ class Nearness:
 
     def _least_dbfs(self) -> float:
         if len(self._caller) >= STRETCH_FRAMES:
-            return float(np.quantile(self._caller, LEVEL_QUANTILE)) - BELOW_CALLER_DB
+            return float(np.median(self._caller)) - BELOW_CALLER_DB
         return max(self._own) - BELOW_OWN_DB
 
 

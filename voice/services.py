@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from configs.deployment import Deployment
 from voice.asr import SAMPLE_RATE, Recognizer
 from voice.llm import ChatModel
+from voice.tally import Tally, uncounted
 from voice.tools import Tools
 from voice.tts.piper import Voice
 from voice.vad import TurnCompleteness, turn_completeness
@@ -27,9 +28,12 @@ class Services:
     count_tokens: Callable[[str], int]
     context_tokens: int
     tools: Tools = field(default_factory=Tools)
+    tally: Tally = uncounted
 
 
-async def load_services(deployment: Deployment, models: dict[str, Path], chat: ChatModel) -> Services:
+async def load_services(
+    deployment: Deployment, models: dict[str, Path], chat: ChatModel, tally: Tally = uncounted
+) -> Services:
     """Load and warm what the calls share: the first call is to be as fast as the tenth."""
     config = deployment.voice
     recognizer = Recognizer(models["asr"], config.hearing)
@@ -42,5 +46,5 @@ async def load_services(deployment: Deployment, models: dict[str, Path], chat: C
     tokenizer = Tokenizer.from_file(str(models["llm"] / "tokenizer.json"))
     return Services(
         recognizer, completeness, voice, chat, lambda text: len(tokenizer.encode(text)), deployment.llm.context_tokens,
-        Tools(config.tools),
+        Tools(config.tools), tally,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from configs.errors import InputError
 from configs.voice import Tool
 from voice.history import Message
 from voice.llm import ChatModel, LlmError, Piece, ToolCall
+from voice.tally import Tally, uncounted
 
 MOST_ROUNDS = 4
 """So often may one reply ask for calls: a model that goes on asking has lost its way."""
@@ -90,6 +91,7 @@ class ToolChat:
     tools: Tools
     confirmed: asyncio.Event
     """Set when the caller's turn is over: until then the reply is made on a guess."""
+    tally: Tally = uncounted
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
@@ -102,6 +104,7 @@ class ToolChat:
                     yield piece
             if not calls:
                 return
+            self.tally("llm_calls", 1)
             results = await asyncio.gather(*(self.tools.call(call, self.confirmed) for call in calls))
             asked += cast(list[Message], [_asked_for(calls), *map(_answered, calls, results)])
         raise LlmError(f"the reply asked for tools {MOST_ROUNDS} times over")

@@ -4,6 +4,7 @@ python -m tests.support.voice_server --port 8020 --llm http://127.0.0.1:8000/v1
 """
 
 import argparse
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -48,8 +49,11 @@ def application(config: Deployment) -> FastAPI:
     async def lifespan(shell: FastAPI) -> AsyncIterator[None]:
         schemas = Tools(config.voice.tools).schemas()
         chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice, schemas)
-        services = await load_services(config, {use: prepared(use) for use in ("llm", "asr", "tts")}, chat)
+        counts: Counter[str] = Counter()
+        models = {use: prepared(use) for use in ("llm", "asr", "tts")}
+        services = await load_services(config, models, chat, lambda name, number: counts.update({name: int(number)}))
         board = Switchboard(config.voice, services, load_budget().allocation_ms())
+        shell.get("/counts")(lambda: counts)
         shell.mount("/", routes(board))
         yield
         await board.close()
