@@ -20,5 +20,5 @@ class RoutingConfig(Frozen):
     """
 
     max_wait_ms: dict[TenantClass, Ms] = MAX_WAIT_MS
-    hysteresis: Annotated[float, Field(ge=0)] = 1.0
+    hysteresis: Annotated[float, Field(ge=0)] = 0.5
     max_entries: Annotated[int, Field(ge=1)] = 500_000

@@ -38,14 +38,15 @@ class Overloaded(Exception):
 class RouteConfig(Frozen):
     """The defaults suit 2 to 1,000 replicas.
 
-    hysteresis: share of the prefill that a new copy repeats, to be gained on top of it. At 1 it is paid twice, by the
-    request and by whoever comes behind it on the other replica; under 0.5 a full fleet copies until nobody keeps any.
+    hysteresis: share of the prefill that a new copy repeats, to be gained on top of it: whoever comes behind it on the
+    other replica pays for it, too. At 1 a hot prefix waits half as long again for its copies, and no more is cached;
+    under 0.5 a full fleet copies until nobody keeps any.
     max_homes: replicas with the prefix that a decision looks at; candidates: others that it draws, by capacity weight.
     max_entries bounds the memory, about 200 bytes each. ticket_s: a reservation that nobody ended ends after it.
     others_s: how long a replica's word on what other routers sent it counts.
     """
 
-    hysteresis: NonNegative = 1.0
+    hysteresis: NonNegative = 0.5
     max_homes: Count = 8
     candidates: Count = 8
     max_entries: Count = 500_000

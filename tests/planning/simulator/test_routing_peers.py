@@ -80,7 +80,7 @@ def test_equal_prefixes_at_once_are_computed_a_few_times_not_everywhere(
     )
     ours, spread = arms["ours"], arms["power of two"]
     # 64 · 3,000 tokens; each copy computes 3,000 of them.
-    assert 1 - ours["cached_share"] * 3100 / 3000 < 4 / 64 + 0.001
+    assert 1 - ours["cached_share"] * 3100 / 3000 < 8 / 64 + 0.001
     assert 1 - spread["cached_share"] * 3100 / 3000 > 20 / 64
     # One home alone would end with 3 s and 63 suffixes.
     assert ours["ttft_ms"]["max"] < 3000 + 6300
