@@ -34,6 +34,9 @@ class Access(Frozen):
     """`link`: a signed link that `firstclause link` makes. None: open on a loopback address, else by link."""
     secret_env: str = "FIRSTCLAUSE_LINK_SECRET"
     """The environment variable, on every node, with the key or keys (newest first, by commas) that sign links."""
+    twilio_env: str = "TWILIO_AUTH_TOKEN"
+    """The environment variable with the account's token, which Twilio signs its calls to /voice/twilio with: a link
+    does not reach it."""
     origins: tuple[str, ...] = ()
     """Origins whose pages may call beside the page's own, as `https://example.com`."""
     proxies: Annotated[int, Field(ge=0, le=10)] = 0

@@ -4,6 +4,9 @@
 another application, with keys of its own.
 """
 
+import base64
+import hashlib
+import hmac
 import math
 import os
 import time
@@ -25,7 +28,8 @@ from configs.fleet import Access as AccessConfig
 COOKIE = "firstclause"
 PARAMETER = "access"
 PROBES = ("/healthz", "/readyz")
-CALLS = ("/voice/offer", "/voice/ws", "/voice/twilio")
+TWILIO = "/voice/twilio"
+CALLS = ("/voice/offer", "/voice/ws", TWILIO)
 REMEMBERED = 10_000
 """Addresses whose requests are counted; the one longest unseen is forgotten first."""
 SECRET_MIN = 16
@@ -138,6 +142,8 @@ class Access:
         now_s = time.time()
         query = parse_qs(scope["query_string"].decode("latin-1"))
         linked = query.pop(PARAMETER, [""])[0]
+        if scope["path"] == TWILIO and signed_by_twilio(headers, os.environ.get(self._config.twilio_env, "")):
+            return None
         given = (_cookie(headers), headers.get("authorization", "").removeprefix("Bearer ").strip())
         page = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/"
         if linked and (until_s := self._links.until(linked, now_s)) is not None:
@@ -173,6 +179,16 @@ def origin_allowed(origin: str | None, host: str | None, also: tuple[str, ...]) 
     if origin is None:
         return True
     return origin in also or (host is not None and urlsplit(origin).netloc.lower() == host.lower())
+
+
+def signed_by_twilio(headers: Headers, token: str) -> bool:
+    """Whether a WebSocket's request bears the signature of Twilio's account with this token.
+
+    It is the HMAC-SHA1 of the address as Twilio was given it (Twilio: Security, "Validating requests").
+    """
+    address = f"wss://{headers.get('host', '')}{TWILIO}"
+    digest = base64.b64encode(hmac.new(token.encode(), address.encode(), hashlib.sha1).digest()).decode()
+    return bool(token) and hmac.compare_digest(digest, headers.get("x-twilio-signature", ""))
 
 
 def client_address(scope: Scope, headers: Headers, proxies: int) -> str:

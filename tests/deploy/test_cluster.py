@@ -123,7 +123,7 @@ except Exception as error:
 """
 METHODS = (
     "/ray.rpc.NodeInfoGcsService/GetAllNodeInfo", "/ray.rpc.RayletDriver/ClusterInfo",
-    "/ray.rpc.NodeManagerService/GetNodeStats", "/ray.rpc.ObjectManagerService/FreeObjects",
+    "/ray.rpc.NodeManagerService/GetNodeStats", "/ray.rpc.ObjectManagerService/Pull",
     "/ray.rpc.CoreWorkerService/GetCoreWorkerStats", "/ray.rpc.ReporterService/GetTraceback",
 )  # fmt: skip
 """One of each of Ray's gRPC services."""

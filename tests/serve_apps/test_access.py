@@ -20,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 KEY, OLD_KEY = "k" * 32, "o" * 32
 NOW = 1_900_000_000.0
+SIGNED_BY_TWILIO = "S2OQWsag+sBQpw0G0M9UjDfqLo4="
 
 
 def deployment(**access: Any) -> Deployment:
@@ -45,6 +46,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient
             return len(await request.body())
 
         @api.websocket("/voice/ws")
+        @api.websocket("/voice/twilio")
         async def call(websocket: WebSocket) -> None:
             await websocket.accept()
             await websocket.send_text("hello")
@@ -113,6 +115,25 @@ def test_without_a_pass_nothing_but_the_probes_answers(client: Callable[..., Tes
     assert page.get("/status", headers=bearer).status_code == 200
     assert page.post("/voice/offer", content="four", headers=bearer).json() == 4, "the body arrives whole"
     with page.websocket_connect(f"/voice/ws?access={link()}") as call:
+        assert call.receive_text() == "hello"
+
+
+def test_twilio_needs_no_link_but_its_signature(
+    client: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = client(login="link")
+    # openssl: printf wss://voice.example/voice/twilio | openssl dgst -sha1 -hmac an-account-token -binary | base64
+    signature = {"X-Twilio-Signature": SIGNED_BY_TWILIO, "Host": "voice.example"}
+
+    def answer(headers: dict[str, str]) -> int:
+        with pytest.raises(WebSocketDenialResponse) as denied, page.websocket_connect("/voice/twilio", headers=headers):
+            pass
+        return denied.value.status_code
+
+    assert answer(signature) == 401, "no account's token is known"
+    monkeypatch.setenv("TWILIO_AUTH_TOKEN", "an-account-token")
+    assert answer({}) == 401 and answer({"X-Twilio-Signature": SIGNED_BY_TWILIO[::-1]}) == 401
+    with page.websocket_connect("/voice/twilio", headers=signature) as call:
         assert call.receive_text() == "hello"
 
 
