@@ -16,8 +16,23 @@ import json
 import math
 from typing import Any
 
+from pydantic import BaseModel
+
 CONTEXT_SIGNS = ("maximum context length", "maximum model length", "exceeds model's maximum")
 """How the engine says that a prompt is too long: it has no code of its own for it."""
+
+
+class ErrorObject(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is an error, for the API's own description."""
+
+    error: ErrorObject
 
 
 class ApiError(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from ray.llm._internal.serve.core.configs.openai_api_models import ModelCard, ModelList, OpenAIHTTPException
+from ray.llm._internal.serve.core.configs.openai_api_models import ModelCard, ModelList
 from ray.llm._internal.serve.core.ingress.ingress import OpenAiIngress
 from ray.llm._internal.serve.core.ingress.utils import _sanitize_chat_completion_request
 from ray.llm._internal.serve.core.protocol import RawRequestInfo
@@ -24,7 +24,7 @@ from serve_apps.gateway.admission import Admission
 from serve_apps.gateway.books import Books
 from serve_apps.gateway.charges import size_of
 from serve_apps.gateway.door import Door
-from serve_apps.gateway.errors import ApiError, BadRequest, Unavailable, UnknownModel
+from serve_apps.gateway.errors import ApiError, BadRequest, ErrorBody, Unavailable, UnknownModel
 from serve_apps.gateway.exchange import RETRY_AFTER_S, EventStream, Exchange
 from telemetry.clocks import ClockHistograms
 from telemetry.tracing import Tracing
@@ -34,11 +34,15 @@ logger = logging.getLogger("ray.serve")
 STRIPPED = ("session_id", "kv_transfer_params", "ec_transfer_params", "vllm_xargs")
 """Fields of vLLM's own that speak to the engine past the gateway; a client's are dropped. (So are all its headers.)"""
 
+REFUSALS: dict[int | str, Any] = {
+    status: {"model": ErrorBody} for status in (400, 401, 404, 405, 413, 415, 429, 500, 503)
+}
+REPLY = {"content": {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}}
 ENDPOINTS: dict[str, Any] = {
-    "models": lambda app: app.get("/models", response_model=ModelList),
-    "model_data": lambda app: app.get("/models/{model:path}", response_model=ModelCard),
-    "completions": lambda app: app.post("/completions"),
-    "chat": lambda app: app.post("/chat/completions"),
+    "models": lambda app: app.get("/models", response_model=ModelList, responses=REFUSALS),
+    "model_data": lambda app: app.get("/models/{model:path}", response_model=ModelCard, responses=REFUSALS),
+    "completions": lambda app: app.post("/completions", responses={200: REPLY, **REFUSALS}),
+    "chat": lambda app: app.post("/chat/completions", responses={200: REPLY, **REFUSALS}),
 }
 
 
@@ -55,6 +59,13 @@ class Gateway(OpenAiIngress):
         self._histograms = ClockHistograms()
         self._admitted = Counter("firstclause_requests_total", "Requests admitted.", ("model", "tenant"))
         self._tracing = Tracing(self._config.otlp_endpoint)
+
+    async def model_data(self, model: str) -> ModelCard:
+        """One model. Raises UnknownModel."""
+        card = self._model_cards.get(model)
+        if card is None:
+            raise UnknownModel(model)
+        return card
 
     async def _process_llm_request(self, body: Any, call_method: str, raw_request: Request | None = None) -> Response:
         assert raw_request is not None
@@ -134,10 +145,6 @@ def application(deployment: Deployment) -> FastAPI:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         return await refused(request, bad_body(error))
-
-    @app.exception_handler(OpenAIHTTPException)
-    async def unknown(request: Request, error: OpenAIHTTPException) -> JSONResponse:
-        return await refused(request, ApiError(error.status_code, error.message, "invalid_request_error"))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:

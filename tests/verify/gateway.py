@@ -16,6 +16,7 @@ from planning.simulator.scenario import read_scenario
 from tests.verify.section import Part
 from tests.verify.tenants.arm import Arm
 from tests.verify.tenants.checks import FLOODERS, Say, bill, compare_clocks, isolate, leave, salts
+from tests.verify.tenants.fuzz import fuzz
 from tests.verify.tenants.servers import bare_vllm, deployment
 
 TTFT_FLOOR_MS, TTFT_AIM_MS = 15.0, 5.0
@@ -37,6 +38,7 @@ class Counts:
     blocks: int = 6
     asks_a_block: int = 25
     leaves: int = 12
+    examples: int = 40
 
 
 def simulated() -> float:
@@ -62,6 +64,8 @@ def verify(say: Say, counts: Counts | None = None) -> Part:
         took_ms = leave(url, config.model, counts.leaves)
         arms = isolate(url, config.model, counts.blocks, counts.asks_a_block, say)
         billed, counted = bill(url)
+        say("schemathesis against the gateway's own OpenAPI document")
+        found = fuzz(url, counts.examples)
     ratio = simulated()
 
     added_ms = statistics.median(over) - statistics.median(over_bare)
@@ -82,6 +86,8 @@ def verify(say: Say, counts: Counts | None = None) -> Part:
         short.append(
             f"a prompt of over 512 tokens found {own} cached tokens of its own and {others} of another tenant's"
         )
+    if found:
+        short.append(f"schemathesis found something: {found[-2000:]}")
     if billed != counted:
         short.append(f"the bill says {billed}, the engine {counted}")
     return Part(
@@ -112,7 +118,9 @@ A prompt of over 512 tokens, sent again, found {own} cached tokens; another tena
 
 From a client's leaving to the engine stopped and its line written: median {statistics.median(took_ms):.0f} ms, longest
 {max(took_ms):.0f} (aim {LEAVE_AIM_MS:.0f}). Tokens billed: {_tokens(billed)}; by the engine's counters:
-{_tokens(counted)}.""",
+{_tokens(counted)}.
+
+schemathesis on /v1/openapi.json, {counts.examples} examples an operation: {"it found something" if found else "nothing"}.""",
         short,
     )
 
