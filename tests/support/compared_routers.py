@@ -1,18 +1,8 @@
 """One LLM deployment whose requests say which router is to choose: Ray's two and ours, over the same replicas.
 
-    python -m tests.support.compared_routers CONFIG.yaml     in the foreground, until SIGTERM
-
 Each router keeps its own belief and hears of the same replicas and queue lengths; `user` in a request names it.
 """
 
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from ray.llm._internal.serve.routing_policies.prefix_aware.prefix_aware_router import PrefixCacheAffinityRouter
@@ -20,9 +10,7 @@ from ray.serve._private.replica_result import ReplicaResult
 from ray.serve._private.request_router import PowerOfTwoChoicesRequestRouter
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
-from serve_apps import running
 from serve_apps.router import AffinityRouter
-from tests.support.cli import ROOT
 
 ARMS: dict[str, type[RequestRouter]] = {
     "spill": AffinityRouter,
@@ -86,41 +74,3 @@ class ComparedRouter(RequestRouter):
         super().decrement_queue_len_cache(replica_id)
         for router in self.arms.values():
             router.decrement_queue_len_cache(replica_id)
-
-
-@contextmanager
-def compared_deployment(config: Path, within_s: float = 900.0) -> Iterator[str]:
-    """The URL of a deployment of `config` with these routers, for as long as the `with`."""
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.compared_routers", str(config)], cwd=ROOT, stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
-            deadline = time.monotonic() + within_s
-            while (record := running.read()) is None or not record.serving:
-                log.seek(0)
-                assert process.poll() is None, log.read().decode(errors="replace")[-3000:]
-                assert time.monotonic() < deadline, "the deployment does not come up"
-                time.sleep(0.5)
-            yield record.url
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(180)
-
-
-def main() -> None:
-    from serve_apps import applications, llm, local, supervisor
-
-    given = llm.router_config
-
-    def compared(*arguments: Any) -> dict[str, Any]:
-        return given(*arguments) | {"request_router_class": "tests.support.compared_routers:ComparedRouter"}
-
-    llm.router_config = compared
-    local.APPLICATIONS = tuple(served for served in applications.APPLICATIONS if served.name == llm.APP_NAME)
-    supervisor.main()
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,8 @@ from serve_apps.llm import engine_arguments, engine_environment
 from telemetry.profiler.checkpoint import weight_files
 from telemetry.profiler.engine import EngineSpec
 from telemetry.profiler.load import start_once
-from tests.support.compared_routers import ARMS, compared_deployment
+from tests.support.compared_deployment import compared_deployment
+from tests.support.compared_routers import ARMS
 from tests.support.deployment import own_cache
 from tests.support.net import free_port
 from tests.support.routing_capacity import served_per_s
