@@ -120,7 +120,8 @@ From a client's leaving to the engine stopped and its line written: median {stat
 {max(took_ms):.0f} (aim {LEAVE_AIM_MS:.0f}). Tokens billed: {_tokens(billed)}; by the engine's counters:
 {_tokens(counted)}.
 
-schemathesis on /v1/openapi.json, {counts.examples} examples an operation: {"it found something" if found else "nothing"}.""",
+schemathesis on /v1/openapi.json, {counts.examples} examples an operation: {"something was" if found else "nothing"}
+found.""",
         short,
     )
 
