@@ -82,6 +82,54 @@ def submit(
 
 
 @batch.command()
+@click.option("--limit", type=click.IntRange(min=1), default=4000, show_default=True, help="Letters.")
+@click.option("--model", help="Default: the deployment's only model.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--profile", type=click.Path(path_type=Path), help="The replica's rates to price by.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reference-job"), show_default=True, help="New folder."
+)
+@_url
+@_key
+@_json
+def reference(
+    limit: int, model: str | None, seed: int, profile: Path | None, out: Path, url: str | None, key: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """The reference job: classify generated letters under long instructions, then summarise the complaints."""
+    from batch.reference import classify_rows, summarise_rows
+    from cli.batch_plan import plan_of
+
+    _new_folder(out)
+    found: dict[str, Any] = {}
+    with _client(url, key) as client:
+        model = model or _only_model(client)
+        rows = classify_rows(model, limit, seed)
+        for name in ("classify", "summarise"):
+            path = out / f"{name}.jsonl"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            if not path.stat().st_size:
+                click.echo("no letter was called a complaint: nothing to summarise", err=True)
+                break
+            plan = plan_of(path, "/v1/chat/completions", profile, 1.0)
+            asked = {
+                "input_file_id": _upload(client, path, as_json)["id"], "endpoint": "/v1/chat/completions",
+                "completion_window": "24h",
+            }  # fmt: skip
+            one = _followed(client, _asked(client.post("/v1/batches", json=asked))["id"], as_json)
+            if one["status"] != "completed" or not one["output_file_id"]:
+                _show(one, as_json)
+                sys.exit(1)
+            output = _download(client, one["output_file_id"], out / f"{name}_output.jsonl", as_json)
+            found[name] = one | {"plan": plan.document(one)}
+            if not as_json:
+                click.echo(f"{name}:\n{plan.table(one)}")
+            rows = summarise_rows(model, limit, output.read_bytes().splitlines(), seed)
+    if as_json:
+        click.echo(json.dumps(found))
+
+
+@batch.command()
 @click.argument("batch_id", required=False)
 @click.option("--wait", is_flag=True, help="Stay until it has ended.")
 @_url
@@ -141,6 +189,20 @@ def cancel(batch_id: str, url: str | None, key: str | None, as_json: bool) -> No
     with _client(url, key) as client:
         one = _asked(client.post(f"/v1/batches/{batch_id}/cancel"))
     _show(one, as_json)
+
+
+def _new_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise InputError("batch reference", "--out", str(path), error.strerror or str(error)) from error
+
+
+def _only_model(client: "httpx.Client") -> str:
+    models = [str(model["id"]) for model in _asked(client.get("/v1/models"))["data"]]
+    if len(models) != 1:
+        raise click.ClickException(f"--model: one of {', '.join(models)}")
+    return models[0]
 
 
 @contextmanager
