@@ -138,6 +138,8 @@ def build(deployment: Deployment, model: Path) -> "Application":
         name_prefix=SERVER_PREFIX,
         deployment_cls=MeteredLLMServer,  # type: ignore[arg-type]  # awaited by Ray, as its own
         bind_kwargs={"books_url": gateway.store_url(), "profile": profile},
+        # A replica that goes lets the longest reply end first.
+        override_serve_options={"graceful_shutdown_timeout_s": gateway.max_stream_s},
     )
     ingress = serve.deployment(
         make_fastapi_ingress(Gateway, endpoint_map=ENDPOINTS, app=application(deployment)),

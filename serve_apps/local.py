@@ -40,6 +40,7 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     """Start Ray and the applications; returns when they serve. Raises PortTaken, InputError or what Ray raises."""
     models_of(deployment)
     _check_access(deployment)
+    deployment.gateway.check(deployment.http.host, deployment.http.loopback)
     check_port(deployment.http.host, deployment.http.port)
     os.environ.update(QUIET)
     # Ray listens on every interface: whoever has no token, which this start makes up, is refused.

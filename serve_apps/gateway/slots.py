@@ -3,11 +3,11 @@
 The engines' seats are kept free for those above: a class may fill the fleet only up to its share, so that voice never
 waits for a seat, and interactive requests find one beside a batch. Behind full seats the order is the fair queue's
 (planning.policies.fair); a tenant at its share of KV memory is parked outside of it, in its own order, and holds up
-nobody else. Long prompts go one a replica until their first token: an engine continues what it has begun before it
-begins anything, so that a few of them at once would fill every step.
+nobody else. A tenant's long prompts go one a replica until their first token: an engine continues what it has begun
+before it begins anything, so that a few of them at once would fill every step.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from configs.tenants import PRIORITIES
@@ -40,7 +40,7 @@ class Slots:
 
     def __init__(self, seats: float, kv_tokens: float, lanes: float = 1) -> None:
         self._seats, self._kv_tokens, self._lanes = seats, kv_tokens, lanes
-        self._prefilling = 0
+        self._prefilling: Counter[str] = Counter()
         self._queue: FairQueue[Waiter] = FairQueue()
         self._parked: dict[str, deque[Waiter]] = {}
         self._held_kv: dict[str, float] = {}
@@ -80,7 +80,7 @@ class Slots:
         if not waiter.prefilling:
             return []
         waiter.prefilling = False
-        self._prefilling -= 1
+        self._prefilling[waiter.tenant] -= 1
         return self._seat()
 
     def leave(self, waiter: Waiter, used_rt: float | None = None) -> list[Waiter]:
@@ -90,7 +90,7 @@ class Slots:
         waiter.gone = True
         if waiter.seated:
             self._taken -= 1
-            self._prefilling -= waiter.prefilling
+            self._prefilling[waiter.tenant] -= waiter.prefilling
             if used_rt is not None:
                 self._queue.charge(waiter.tenant, used_rt - waiter.charged_rt, waiter.weight)
         parked = self._parked.get(waiter.tenant)
@@ -134,12 +134,12 @@ class Slots:
             self._taken += 1
             if waiter.long and waiter.priority in SEAT_SHARES:
                 waiter.prefilling = True
-                self._prefilling += 1
+                self._prefilling[waiter.tenant] += 1
             seated.append(waiter)
 
     def _may(self, waiter: Waiter) -> bool:
         if waiter.gone or waiter.priority not in SEAT_SHARES:
             return True
-        if waiter.long and self._prefilling >= max(1, self._lanes):
+        if waiter.long and self._prefilling[waiter.tenant] >= max(1, self._lanes):
             return False
         return self._taken < max(1, SEAT_SHARES[waiter.priority] * self._seats)

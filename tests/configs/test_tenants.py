@@ -8,6 +8,7 @@ import pytest
 
 from configs import keys
 from configs.errors import InputError
+from configs.gateway import GatewayConfig
 from configs.schema import parse
 from configs.tenants import (
     PRIORITIES,
@@ -118,3 +119,15 @@ def test_salts_are_known() -> None:
 def test_no_two_lists_of_parts_run_together() -> None:
     lists = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), ("a", "b", "c")]
     assert len({cache_salt(*parts) for parts in lists}) == len(lists)
+
+
+def test_nobody_listens_elsewhere_without_keys(files: TenantsFiles, tmp_path: Path) -> None:
+    config = GatewayConfig(tenants=tmp_path / "tenants.yaml")
+    assert config.is_open(loopback=True) and not config.is_open(loopback=False)
+    config.check("127.0.0.1", loopback=True)
+    with pytest.raises(InputError, match="tenants add"):
+        config.check("0.0.0.0", loopback=False)
+    keys.add(files.file, "acme", TenantConfig())
+    config.check("0.0.0.0", loopback=False)
+    with pytest.raises(InputError, match=r"gateway\.open"):
+        GatewayConfig(tenants=tmp_path / "tenants.yaml", open=True).check("0.0.0.0", loopback=False)

@@ -97,6 +97,7 @@ def test_a_long_prompt_that_waits_for_its_lane_holds_up_nobody_else() -> None:
         one.long = True
     assert [len(slots.enter(one)) for one in long] == [1, 0, 0]
     calm = waiter("calm")
+    calm.long = True
     assert slots.enter(calm) == [calm]
     assert slots.prefilled(long[0]) == [long[1]]
     assert slots.prefilled(long[0]) == []
