@@ -1,129 +1,96 @@
-"""The voice part's long check: twenty turns of the product, of stock pipecat and of the same tuned, interleaved.
+"""The voice part's long check: the product beside pipecat's stock pipeline, and every scenario over the wire.
 
-All three use the same models, the same LLM tier and the same caller, one call at a time.
+The comparison is `firstclause loadtest voice --peer`'s own code; the scenarios are tests/voice's, those included that
+`make test` leaves out.
 """
 
-import asyncio
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import httpx
-import numpy as np
+import pytest
 
-from loadtests.call import dial
-from loadtests.conversation import converse
-from loadtests.turns import TurnResult
-from loadtests.wav import Clip
-from telemetry.budget import LINES
-from tests.support.deployment import own_deployment
-from tests.support.net import free_port
+from configs.deployment import DEFAULT_CONFIG
+from loadtests.peers.compare import PEER, PRODUCT, TUNED, compare, summaries
+from loadtests.peers.load import read_peer_load
+from loadtests.peers.table import markdown
 from tests.verify.section import Part
 
-QUESTIONS = (
-    "What is the capital of France?",
-    "How many legs does a spider have?",
-    "What is the largest planet in our solar system?",
-    "Why is the sky blue during the day?",
-    "Who wrote Romeo and Juliet?",
-    "What do bees make from flowers?",
-    "How do airplanes stay up in the air?",
-    "What is two plus two?",
-    "Can you tell me how to make a cup of tea?",
-    "What is the boiling point of water?",
-)
-ROUNDS = 2
-TURNS_A_CALL = 5
-UNANSWERED_MS = 15_000.0
-ARMS = ("product", "stock pipecat", "tuned pipecat")
-READY_S = 120
+TURNS = 30
+CALLERS = (1, 2, 4)
+OF_STOCK, OF_TUNED = 0.2, 0.4
+"""The floor of one caller's p50 on two cores: so much of the peer's."""
+WER_FLOOR = 0.2
+TESTS = Path(__file__).parents[1]
 
 
-def run(
-    llm_url: str, product_url: str, clips: Sequence[Clip], say: Callable[[str], None]
-) -> dict[str, list[TurnResult]]:
-    """Every clip `ROUNDS` times on each arm, a few turns a call, the arms taking turns."""
-    results: dict[str, list[TurnResult]] = {arm: [] for arm in ARMS}
-    with peer(llm_url) as stock, peer(llm_url, "--tuned") as tuned:
-        urls = dict(zip(ARMS, (product_url, stock, tuned), strict=True))
-        for start in [*range(0, len(clips), TURNS_A_CALL)] * ROUNDS:
-            for arm, url in urls.items():
-                results[arm] += asyncio.run(_turns(url, clips[start : start + TURNS_A_CALL]))
-                say(f"{arm}: {[round(_ms(turn)) for turn in results[arm][-TURNS_A_CALL:]]} ms")
-    return results
+class Outcomes:
+    """A pytest plugin that keeps what became of each test."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.partition("::")[2]
+        if report.when == "call" or report.outcome != "passed":
+            self.of[name] = report.outcome
 
 
-def table(results: dict[str, list[TurnResult]]) -> str:
-    """Markdown: response and lines, p50 and p95, an unanswered turn counted as 15 s."""
-    rows = ["| arm | turns | unanswered | response p50 | p95 | max |", "|---|---|---|---|---|---|"]
-    for arm, turns in results.items():
-        response = [_ms(turn) for turn in turns]
-        unanswered = sum(turn.response_ms is None for turn in turns)
-        p50, p95 = np.percentile(response, [50, 95])
-        rows.append(f"| {arm} | {len(turns)} | {unanswered} | {p50:.0f} | {p95:.0f} | {max(response):.0f} |")
-    rows += ["", "| line of the product | p50 ms | p95 ms |", "|---|---|---|"]
-    answered = [turn for turn in results["product"] if turn.response_ms is not None]
-    for line in LINES:
-        p50, p95 = np.percentile([turn.lines_ms[line] for turn in answered], [50, 95])
-        rows.append(f"| {line} | {p50:.0f} | {p95:.0f} |")
-    return "\n".join(rows)
-
-
-def _ms(turn: TurnResult) -> float:
-    return UNANSWERED_MS if turn.response_ms is None else turn.response_ms
-
-
-@contextmanager
-def peer(llm_url: str, *options: str) -> Iterator[str]:
-    """A peer's process, ready."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadtests.peers.stock_pipecat", "--port", str(port), "--llm", llm_url, *options],
-        cwd=Path(__file__).parents[2],
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + READY_S
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                raise RuntimeError("the peer died; its error stands above")
-            try:
-                httpx.get(f"{url}/healthz", trust_env=False)
-                break
-            except httpx.HTTPError:
-                time.sleep(0.3)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-async def _turns(url: str, clips: Sequence[Clip]) -> list[TurnResult]:
-    call = await dial(url, timeout_s=60)
-    try:
-        return [turn async for turn in converse(call, clips)]
-    finally:
-        await call.hang_up()
+def scenarios(say: Callable[[str], None]) -> dict[str, str]:
+    """Every call of the suite: test -> passed, failed or skipped."""
+    outcomes = Outcomes()
+    files = [str(TESTS / "voice" / "scenarios"), str(TESTS / "voice" / "test_calls.py")]
+    files.append(str(TESTS / "voice" / "test_twilio.py"))
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        pytest.main(["-q", "-m", "system", *files], plugins=[outcomes])
+    if "failed" in outcomes.of.values():
+        say(output.getvalue())
+    return outcomes.of
 
 
 def verify(say: Callable[[str], None]) -> Part:
-    """About fifteen minutes. Floor: the product's p50 is below that of the stock pipeline."""
+    """About fifty minutes. Floors: a fifth of the stock pipeline's p50 and 0.4 of the tuned one's at one caller, the
+    replies heard in full, every scenario passed."""
+    from cli.private_deployment import private_deployment
     from cli.talk import speak
+    from loadtests.ears import load_ears
 
-    clips = speak(QUESTIONS)
-    with own_deployment() as url:
-        results = run(f"{url}/v1", url, clips, say)
-    medians = {arm: float(np.median([_ms(turn) for turn in turns])) for arm, turns in results.items()}
-    short = []
-    if medians["product"] >= medians["stock pipecat"]:
-        short.append(f"p50 {medians['product']:.0f} ms, the stock pipeline's {medians['stock pipecat']:.0f} ms")
-    ratios = ", ".join(f"{medians['product'] / medians[arm]:.2f} of {arm}'s" for arm in ARMS[1:])
+    load = read_peer_load()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "peers"
+        with private_deployment(DEFAULT_CONFIG, max(CALLERS)) as (url, config):
+            compare("stock-pipecat", url, config, load, TURNS, CALLERS, folder, speak, say)
+        found = summaries(folder, load, load_ears(), say)
+    outcomes = scenarios(say)
+    ratios = {arm: _p50(found["1"][PRODUCT]) / _p50(found["1"][arm]) for arm in (PEER, TUNED)}
+    passed = sum(outcome == "passed" for outcome in outcomes.values())
     return Part(
-        "From the caller's last sound to the first audible sound of the reply, in ms; one caller, the arms "
-        f"interleaved; same models, LLM tier, system prompt and caller. The product's p50 is {ratios}. "
-        "The budget is 300 ms.\n\n" + table(results),
-        short,
+        "From the caller's last sound to the first audible sound of the reply; the pipelines interleaved; same models, "
+        f"LLM tier, system prompt, caller and questions, {TURNS} turns each. An unanswered turn counts as "
+        f"{load.reply_timeout_s:g} s. At one caller the product's p50 is {ratios[PEER]:.2f} of stock pipecat's and "
+        f"{ratios[TUNED]:.2f} of the tuned one's.\n\n{markdown(found)}\n"
+        f"Scenarios over the wire: {passed} of {len(outcomes)} passed.",
+        [*_short(found, ratios), *(f"{test}: {result}" for test, result in outcomes.items() if result != "passed")],
     )
+
+
+def _short(found: dict[str, Any], ratios: dict[str, float]) -> list[str]:
+    short = []
+    for arm, floor in ((PEER, OF_STOCK), (TUNED, OF_TUNED)):
+        if ratios[arm] > floor:
+            short.append(f"p50 at one caller is {ratios[arm]:.2f} of the {arm}'s, not {floor}")
+    for count, pipelines in found.items():
+        product = pipelines[PRODUCT]
+        if product["unanswered"] or product["discarded"]:
+            short.append(f"{count} callers: {product['unanswered']} unanswered, discarded {product['discarded']}")
+        if product["wer_reply"] is None or product["wer_reply"] > WER_FLOOR:
+            short.append(f"{count} callers: the reply's WER is {product['wer_reply']}, not {WER_FLOOR}")
+    return short
+
+
+def _p50(figures: dict[str, Any]) -> float:
+    return float(figures["response_ms"]["p50"])

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soxr
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -103,7 +102,7 @@ async def telephone(url: str) -> AsyncIterator[Telephone]:
 
 
 async def test_a_question_by_telephone(voice_url: str, llm: ScriptedLlm, say: Say) -> None:
-    question, interruption = say(QUESTION), say("Stop, please. " + QUESTION)
+    question, next_one, interruption = say(QUESTION), say("Tell me a story."), say("Stop, please. " + QUESTION)
     async with telephone(voice_url) as phone:
         phone.say(question)
         await phone.until_heard(1.0)
@@ -112,7 +111,7 @@ async def test_a_question_by_telephone(voice_url: str, llm: ScriptedLlm, say: Sa
         assert {"answer", "is"} <= set(words(transcribed(phone.sound())))
         llm.reply = " ".join(f"This is sentence number {n} of a long story." for n in ("one", "two", "three", "four"))
         heard = loud_windows(phone.sound(), RATE).sum() / 100
-        phone.say(say("Tell me a story."))
+        phone.say(next_one)
         await phone.until_heard(heard + 1.0)
         phone.say(interruption)
         async with asyncio.timeout(PATIENCE_S):
@@ -121,12 +120,9 @@ async def test_a_question_by_telephone(voice_url: str, llm: ScriptedLlm, say: Sa
 
 
 def transcribed(sound: "np.ndarray[Any, np.dtype[np.int16]]") -> str:
-    from configs.models import prepared
-    from configs.voice import Hearing
-    from voice.asr import Recognizer
+    from loadtests.ears import load_ears
 
-    audio = soxr.resample(sound.astype(np.float32) / 32768, RATE, 16_000)
-    return Recognizer(prepared("asr"), Hearing()).transcribe_now(audio).text
+    return load_ears()(sound, RATE)
 
 
 async def test_a_telephone_caller_is_greeted_at_once(greeting_url: str, llm: ScriptedLlm) -> None:

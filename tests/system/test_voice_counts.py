@@ -1,0 +1,72 @@
+"""What the voice application counts stands on /metrics; the comparison with a peer runs on the real deployment."""
+
+import json
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.cli import run_firstclause
+
+pytestmark = pytest.mark.system
+
+PATIENCE_S = 60
+
+
+def counted(url: str) -> dict[str, float]:
+    """The voice application's counters by name, all replicas' together."""
+    page = httpx.get(f"{url}/metrics", timeout=20, trust_env=False).text
+    return {
+        family.name.removeprefix("ray_firstclause_voice_"): sum(sample.value for sample in family.samples)
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("ray_firstclause_voice_")
+    }
+
+
+def test_a_turns_answers_and_tokens_are_counted(deployment: str) -> None:
+    before = counted(deployment)
+    done = run_firstclause("talk", "--say", "What is the capital of France?", "--url", deployment, "--json")
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + PATIENCE_S
+    while True:  # Ray's agents hear of the counters every few seconds
+        now = counted(deployment)
+        more = {name: number - before.get(name, 0) for name, number in now.items()}
+        if more.get("answers_kept", 0) >= 1 and more.get("tokens_kept", 0) >= 1:
+            break
+        assert time.monotonic() < deadline, more
+        time.sleep(0.5)
+    assert more["answers_made"] >= more["answers_kept"]
+    assert more["llm_calls"] >= more["answers_kept"]
+
+
+def test_a_comparison_with_stock_pipecat(deployment: str, tmp_path: Path) -> None:
+    done = run_firstclause(
+        "loadtest", "voice", "--peer", "stock-pipecat", "--turns", "1", "--url", deployment,
+        "--out", str(tmp_path / "out"), "--json", timeout_s=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["callers"]["1"]
+    assert set(found) == {"product", "peer", "tuned_peer"}
+    assert found["product"]["turns"] == 1
+    assert found["product"]["llm_calls_per_turn"] >= 1
+    for figures in found.values():
+        assert figures["response_ms"]["p50"] > 0
+        assert figures["discarded"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--callers", "1,0"], "--callers"),
+        (["--callers", "two"], "--callers"),
+        (["--gate", "x.yaml"], "--gate does not go with --peer"),
+        (["--url", "http://192.0.2.1"], "--allow-remote"),
+        (["--url", "http://127.0.0.1:9"], "nothing answers"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made(options: list[str], problem: str) -> None:
+    done = run_firstclause("loadtest", "voice", "--peer", "stock-pipecat", *options)
+    assert done.returncode == 2
+    assert problem in done.stderr
