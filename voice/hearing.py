@@ -16,7 +16,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
 from configs.voice import VoiceConfig
 from telemetry.sound import Samples
-from voice.asr import Recognizer, Urgency
+from voice.asr import Audio, Recognizer, Urgency
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
 from voice.growing import CUT_CLIP_MS, Growing
 from voice.listening import Listening
@@ -48,6 +48,7 @@ class Hearing(FrameProcessor):
         self._long: list[asyncio.Task[None]] = []
         self._transcript: asyncio.Task[str] | None = None
         self._hushed_ms = 0.0
+        self._settled = 0
         self._interim: asyncio.Task[None] | None = None
         self._interim_ms = 0.0
         self._guess: asyncio.Task[None] | None = None
@@ -93,13 +94,15 @@ class Hearing(FrameProcessor):
             self._long = []
             await self.push_frame(TurnOpenedFrame())
         elif isinstance(event, Hushed):
-            self._cancel(self._interim)
+            if not self._long_clip():
+                self._cancel(self._interim)
             self._cancel(self._transcript)
-            self._hushed_ms = self._heard_ms
-            self._transcript = self._start(self._transcribe(self._words.start_ms, self._heard_ms))
+            self._hushed_ms, self._settled = self._heard_ms, len(self._words.said)
+            self._transcript = self._start(self._transcribe(self._heard_ms))
         elif isinstance(event, Guessed):
             assert self._transcript is not None, "a hush comes before a guess"
-            self._guess = self._start(self._tell(event, self._transcript, time.monotonic()))
+            said = self._words.said, self._settled
+            self._guess = self._start(self._tell(event, *said, self._transcript, time.monotonic()))
             self._verdict = self._start(self._judge(event.guess))
         elif isinstance(event, Withdrawn):
             self._withdraw(event)
@@ -110,19 +113,24 @@ class Hearing(FrameProcessor):
             self._transcript = None  # the turn's words may still be on their way: the next turn leaves them alone
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
-    async def _tell(self, guess: Guessed, transcript: "asyncio.Task[str]", guessed_at: float) -> None:
-        """Tell what was said in the turn so far; cancelled where the guess is withdrawn."""
-        words = self._words
+    async def _tell(
+        self, guess: Guessed, said: list[str], settled: int, transcript: "asyncio.Task[str]", guessed_at: float
+    ) -> None:
+        """Tell what was said in the turn so far: what had settled at the hush, and its transcript of the rest."""
         for long in self._long:
             await long
-        text = f"{words.context} {await transcript}".strip()
+        last = await transcript
+        text = " ".join(words for words in (*said[:settled], last) if words)
         self._turns.worded(guess.guess, unfinished(text))
         await self.push_frame(GuessFrame(guess.guess, text, guessed_at, time.monotonic()))
 
-    async def _transcribe(self, from_ms: float, to_ms: float) -> str:
-        audio = self._utterance.audio(from_ms, to_ms)
+    def _transcribe(self, to_ms: float) -> Coroutine[Any, Any, str]:
+        """Recognise what has not settled yet, up to a position. The sound is taken now: it may be forgotten at once."""
+        return self._recognise(self._utterance.audio(self._words.start_ms, to_ms), self._words.context)
+
+    async def _recognise(self, audio: Audio, context: str) -> str:
         try:
-            return (await self._recognizer.transcribe(audio, Urgency.FINAL, self._words.context)).text
+            return (await self._recognizer.transcribe(audio, Urgency.FINAL, context)).text
         except Exception as error:  # noqa: BLE001 - the turn is lost, the call goes on
             logger.error("recognition failed: {}", error)
             return ""
@@ -135,11 +143,16 @@ class Hearing(FrameProcessor):
         if transcript is None:
             return
         paused = withdrawn.silence_ms >= STAND_PAUSE_MS and self._hushed_ms - self._words.start_ms >= STAND_CLIP_MS
-        if paused and transcript.done() and not transcript.cancelled():
+        same_clip = self._settled == len(self._words.said)
+        if paused and same_clip and transcript.done() and not transcript.cancelled():
             self._words.stand(transcript.result(), self._hushed_ms)
             self._forget()
         else:
             transcript.cancel()
+
+    def _long_clip(self) -> bool:
+        """Whether recognising the words so far will shorten what is left to do, so that even a hush lets it finish."""
+        return self._heard_ms - self._words.start_ms >= CUT_CLIP_MS
 
     def _forget(self) -> None:
         """Keep what will be transcribed, and what Smart Turn looks at."""
@@ -159,21 +172,22 @@ class Hearing(FrameProcessor):
         """Recognise the words so far now and then; cut an utterance that outgrows Whisper's window all the same."""
         if self._heard_ms - self._words.start_ms >= self._config.turn_taking.max_segment_s * 1000:
             cut_ms = self._utterance.quietest_ms(self._heard_ms - 5000, self._heard_ms)
-            transcript = self._transcribe(self._words.start_ms, cut_ms)
+            transcript = self._transcribe(cut_ms)
             self._long.append(self._start(self._fill(self._words, self._words.stand("", cut_ms), transcript)))
             self._forget()
         elif self._heard_ms - self._interim_ms >= self._config.hearing.interim_every_ms and _done(self._interim):
             self._interim_ms = self._heard_ms
-            self._interim = self._start(self._show(self._words, self._words.start_ms, self._heard_ms))
+            audio = self._utterance.audio(self._words.start_ms)
+            self._interim = self._start(self._show(self._words, audio, self._words.start_ms, self._heard_ms))
 
     async def _fill(self, words: Growing, index: int, transcript: Coroutine[Any, Any, str]) -> None:
         words.said[index] = await transcript
 
-    async def _show(self, words: Growing, from_ms: float, to_ms: float) -> None:
+    async def _show(self, words: Growing, audio: Audio, from_ms: float, to_ms: float) -> None:
         """The words so far, to the one who shows them; and what has settled of them is cut off."""
-        audio, context = self._utterance.audio(from_ms, to_ms), words.context
-        timed = to_ms - from_ms >= CUT_CLIP_MS / 2
-        transcript = await self._recognizer.transcribe(audio, Urgency.INTERIM, context, timed)
+        context, timed = words.context, to_ms - from_ms >= CUT_CLIP_MS / 2
+        urgency = Urgency.FINAL if to_ms - from_ms >= CUT_CLIP_MS else Urgency.INTERIM
+        transcript = await self._recognizer.transcribe(audio, urgency, context, timed)
         text = f"{context} {transcript.text}".strip()
         if words is self._words and words.start_ms == from_ms and words.settle(transcript.words, to_ms):
             self._forget()

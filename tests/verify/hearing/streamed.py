@@ -15,28 +15,31 @@ from voice.hearing import Hearing
 from voice.vad import TurnCompleteness
 
 CHUNK_SAMPLES = RATE * 20 // 1000
-TAIL_S = 1.6
+LEAD_S, TAIL_S = 0.3, 1.6
 
 
 @dataclass
 class Heard:
-    """What came out of one clip: the words of each turn that was confirmed."""
+    """What came out of one clip: the words of each turn that was confirmed, and when it was guessed and confirmed."""
 
     turns: list[str] = field(default_factory=list)
-    _guesses: dict[int, str] = field(default_factory=dict)
+    over_ms: list[tuple[float, float]] = field(default_factory=list)
+    _guesses: dict[int, tuple[str, float]] = field(default_factory=dict)
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: Frame, at_ms: float) -> None:
         if isinstance(frame, GuessFrame):
-            self._guesses[frame.guess] = frame.text
+            self._guesses[frame.guess] = frame.text, at_ms
         elif isinstance(frame, ConfirmedFrame):
-            self.turns.append(self._guesses[frame.guess])
+            text, guessed_ms = self._guesses[frame.guess]
+            self.turns.append(text)
+            self.over_ms.append((guessed_ms, at_ms))
 
 
 class _Hearing(Hearing):
     heard: Heard
 
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM) -> None:
-        self.heard.take(frame)
+        self.heard.take(frame, self._heard_ms)
 
     async def hear(self, chunk: Audio) -> None:
         await self._hear(InputAudioRawFrame(chunk.tobytes(), RATE, 1))
@@ -48,7 +51,7 @@ async def stream(audio: Audio, config: VoiceConfig, recognizer: Recognizer, comp
     """Hear a clip and the silence behind it."""
     hearing = _Hearing(config, recognizer, completeness)
     hearing.heard = Heard()
-    whole = np.concatenate([silence(0.3), audio, silence(TAIL_S)])
+    whole = np.concatenate([silence(LEAD_S), audio, silence(TAIL_S)])
     for start in range(0, len(whole), CHUNK_SAMPLES):
         await hearing.hear(whole[start : start + CHUNK_SAMPLES])
     return hearing.heard
