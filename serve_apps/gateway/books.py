@@ -156,11 +156,14 @@ class Books:
 
     def _bucket(self, connection: Connection, tenant: str, limit: Limit, now_s: float) -> Bucket:
         """Held until the transaction ends. (SQLite's transactions begin IMMEDIATE, and hold everything.)"""
-        fresh = full(limit, now_s)
-        new = self._insert(BUCKETS).values(tenant=tenant, level_rt=fresh.level_rt, at_s=fresh.at_s)
-        connection.execute(new.on_conflict_do_nothing())
         query = select(BUCKETS.c.level_rt, BUCKETS.c.at_s).where(BUCKETS.c.tenant == tenant).with_for_update()
-        return Bucket(*connection.execute(query).one())
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            fresh = full(limit, now_s)
+            new = self._insert(BUCKETS).values(tenant=tenant, level_rt=fresh.level_rt, at_s=fresh.at_s)
+            connection.execute(new.on_conflict_do_nothing())
+            row = connection.execute(query).one()
+        return Bucket(*row)
 
     def _keep(self, connection: Connection, tenant: str, bucket: Bucket) -> None:
         values = {"level_rt": bucket.level_rt, "at_s": bucket.at_s}
