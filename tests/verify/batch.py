@@ -160,8 +160,9 @@ plan within {PLAN_WITHIN:.0%} of what was measured.
 def _pass(name: str, one: dict[str, Any]) -> str:
     planned, measured = one["plan"]["planned"], one["plan"]["measured"]
     wall_s = one["completed_at"] - one["in_progress_at"]
+    hours, ratio = (planned["gpu_hours"], measured["gpu_hours"]), measured["gpu_hours"] / planned["gpu_hours"]
     return (
         f"| {name} | {measured['rows']:.0f} | {wall_s} | {measured['prompt_tokens']:.0f} | "
         f"{measured['cached_tokens'] / measured['prompt_tokens']:.0%} | {measured['output_tokens']:.0f} | "
-        f"{planned['gpu_hours']:.4f} | {measured['gpu_hours']:.4f} | {measured['gpu_hours'] / planned['gpu_hours']:.2f} |"
+        f"{hours[0]:.4f} | {hours[1]:.4f} | {ratio:.2f} |"
     )
