@@ -1,7 +1,7 @@
-"""The voice part's long check: the product beside pipecat's stock pipeline, and every scenario over the wire.
+"""The voice part's long check: the product beside pipecat's stock pipeline, every scenario over the wire, and hearing.
 
 The comparison is `firstclause loadtest voice --peer`'s own code; the scenarios are tests/voice's, those included that
-`make test` leaves out.
+`make test` leaves out; word error rates and pauses are in hearing/.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from configs.deployment import DEFAULT_CONFIG
 from loadtests.peers.compare import PEER, PRODUCT, TUNED, compare, summaries
 from loadtests.peers.load import read_peer_load
 from loadtests.peers.table import markdown
+from tests.verify.hearing.report import verify as verify_hearing
 from tests.verify.section import Part
 
 TURNS = 30
@@ -53,7 +54,7 @@ def scenarios(say: Callable[[str], None]) -> dict[str, str]:
 
 
 def verify(say: Callable[[str], None]) -> Part:
-    """About fifty minutes. Floors: a fifth of the stock pipeline's p50 and 0.4 of the tuned one's at one caller, the
+    """Over an hour. Floors: a fifth of the stock pipeline's p50 and 0.4 of the tuned one's at one caller, the
     replies heard in full, every scenario passed."""
     from cli.private_deployment import private_deployment
     from cli.talk import speak
@@ -66,6 +67,7 @@ def verify(say: Callable[[str], None]) -> Part:
             compare("stock-pipecat", url, config, load, TURNS, CALLERS, folder, speak, say)
         found = summaries(folder, load, load_ears(), say)
     outcomes = scenarios(say)
+    hearing, hearing_short = verify_hearing(say)
     ratios = {arm: _p50(found["1"][PRODUCT]) / _p50(found["1"][arm]) for arm in (PEER, TUNED)}
     passed = sum(outcome == "passed" for outcome in outcomes.values())
     return Part(
@@ -73,8 +75,12 @@ def verify(say: Callable[[str], None]) -> Part:
         f"LLM tier, system prompt, caller and questions, {TURNS} turns each. An unanswered turn counts as "
         f"{load.reply_timeout_s:g} s. At one caller the product's p50 is {ratios[PEER]:.2f} of stock pipecat's and "
         f"{ratios[TUNED]:.2f} of the tuned one's.\n\n{markdown(found)}\n"
-        f"Scenarios over the wire: {passed} of {len(outcomes)} passed.",
-        [*_short(found, ratios), *(f"{test}: {result}" for test, result in outcomes.items() if result != "passed")],
+        f"Scenarios over the wire: {passed} of {len(outcomes)} passed.\n\n{hearing}",
+        [
+            *_short(found, ratios),
+            *(f"{test}: {result}" for test, result in outcomes.items() if result != "passed"),
+            *hearing_short,
+        ],
     )
 
 

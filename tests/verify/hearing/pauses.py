@@ -20,7 +20,7 @@ from configs.models import prepared
 from configs.voice import TurnTaking, VoiceConfig
 from telemetry.sound import WINDOW_MS, loud_windows
 from tests.verify.hearing.sentences import SENTENCES, halves, words
-from tests.verify.hearing.speakers import RATE, SPEAKERS, Audio, recordings, say, silence
+from tests.verify.hearing.speakers import RATE, SPEAKERS, Audio, Speaker, recordings, say, silence
 from tests.verify.hearing.streamed import LEAD_S, stream
 from voice.asr import Recognizer
 from voice.vad import FRAME_MS, turn_completeness
@@ -30,6 +30,7 @@ ANSWER_MS = 300.0
 PAUSE_S = (0.3, 1.2)
 FLOOR_SHARE, FLOOR_BOUND = 0.05, 0.08
 ROOM_DBFS = -65
+LEAST_RECORDING_S = 1.5
 SHARES = {"jfk.flac": (0.27, 0.47, 0.72), "beckett.wav": ()}
 """Where in a recording a pause is put, others have one a third and two thirds in; the last has its own long ones."""
 
@@ -59,15 +60,26 @@ class Outcome:
 def cases(every: int = 1) -> list[Case]:
     """All of them, or every so many, in a fixed order that mixes the speakers."""
     rng = random.Random(5)
-    made = []
+    recorded = recordings()
+    chosen: list[tuple[Speaker | None, str, float, float]] = [
+        (speaker, sentence, len(halves(sentence)[0]) / len(words(sentence)), rng.uniform(*PAUSE_S))
+        for speaker in SPEAKERS
+        for sentence in SENTENCES
+    ]
+    for name, (audio, _) in recorded.items():
+        shares = SHARES.get(name, (0.33, 0.67)) if len(audio) > LEAST_RECORDING_S * RATE else ()
+        chosen += [(None, name, share, rng.uniform(*PAUSE_S)) for share in shares]
+    rng.shuffle(chosen)
+    chosen = chosen[::every]
+    spoken: dict[tuple[Speaker | None, str], Audio] = {(None, name): audio for name, (audio, _) in recorded.items()}
     for speaker in SPEAKERS:
-        for sentence, whole in zip(SENTENCES, say([words(s) for s in SENTENCES], speaker), strict=True):
-            share = len(halves(sentence)[0]) / len(words(sentence))
-            made.append((f"{speaker.name}: {sentence}", whole, share))
-    for name, (audio, _) in recordings().items():
-        made += [(name, audio, share) for share in SHARES.get(name, (0.33, 0.67)) if len(audio) > 1.5 * RATE]
-    rng.shuffle(made)
-    return [paused(name, audio, share, rng.uniform(*PAUSE_S)) for name, audio, share in made[::every]]
+        said = [sentence for by, sentence, _, _ in chosen if by == speaker]
+        audios = say([words(sentence) for sentence in said], speaker)
+        spoken |= {(speaker, sentence): audio for sentence, audio in zip(said, audios, strict=True)}
+    return [
+        paused(f"{by.name if by else 'recording'}: {what}", spoken[by, what], share, pause_s)
+        for by, what, share, pause_s in chosen
+    ]
 
 
 def paused(name: str, audio: Audio, share: float, pause_s: float) -> Case:

@@ -20,7 +20,7 @@ from voice.asr import Recognizer
 from voice.vad import turn_completeness
 
 SNR_DB = 10
-MONOLOGUE_SENTENCES = 10
+MONOLOGUE_SENTENCES = 12
 FLOOR_POINTS = 1.0
 
 _normal = EnglishTextNormalizer({})
@@ -50,9 +50,10 @@ def cases(every: int = 1) -> Iterator[Case]:
     for number, speaker in enumerate(SPEAKERS[:3]):
         said = chosen[number::3]
         yield from (Case(speaker.name, audio, text) for audio, text in zip(say(said, speaker), said, strict=True))
-    yield from (Case("espeak-ng", audio, text) for audio, text in zip(speakers.espeak(chosen), chosen, strict=True))
+    half = chosen[::2]
+    yield from (Case("espeak-ng", audio, text) for audio, text in zip(speakers.espeak(half), half, strict=True))
     noise = speakers.room_noise(60)
-    for number, (audio, text) in enumerate(zip(say(chosen, SPEAKERS[0]), chosen, strict=True)):
+    for number, (audio, text) in enumerate(zip(say(half, SPEAKERS[0]), half, strict=True)):
         under = np.roll(noise, -number * 7_919)
         yield Case(f"Piper, {SNR_DB} dB SNR", speakers.with_noise(audio, under, SNR_DB), text)
     yield from (Case("recordings", audio, text) for audio, text in speakers.recordings().values())
@@ -99,6 +100,14 @@ def table(results: Sequence[Result]) -> str:
         count = sum(len(result.case.said.split()) for result in of)
         rows.append(f"| {source} | {len(of)} | {count} | {ours:.1f} | {theirs:.1f} |")
     return "\n".join(rows)
+
+
+def short(results: Sequence[Result]) -> list[str]:
+    """The floor, if it is not met."""
+    ours, theirs = error_rates(results)
+    if ours <= theirs + FLOOR_POINTS:
+        return []
+    return [f"streamed word error rate {ours:.1f} %, the full window's {theirs:.1f} %"]
 
 
 def main() -> None:

@@ -1,0 +1,60 @@
+"""The hearing processor on virtual time, with its real models: a core of what `make verify PART=voice` measures."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from configs.deployment import load_deployment
+from configs.voice import TurnTaking
+from tests.verify.hearing import pauses, recognition
+from tests.verify.hearing.pauses import Case, bound, outcome
+
+pytestmark = pytest.mark.system
+
+TURN = TurnTaking()
+CASE = Case("a pause of 1 s", np.zeros(0, dtype=np.int16), pause_ms=2000, goes_on_ms=3000, end_ms=5000)
+
+
+def test_sentences_are_recognised_about_as_well_as_with_the_whole_window() -> None:
+    results = recognition.hear(list(recognition.cases(every=12)), load_deployment().voice, print)
+    assert sum(len(result.case.said.split()) for result in results) > 150
+    ours, theirs = recognition.error_rates(results)
+    assert ours <= theirs + 5, recognition.table(results)
+
+
+def test_a_pause_inside_a_sentence_cuts_nobody_off() -> None:
+    outcomes = pauses.run(pauses.cases(every=40), load_deployment().voice, print)
+    assert len(outcomes) >= 7
+    assert [o.case.name for o in outcomes if o.cut_off or o.wait_ms is None] == []
+
+
+@pytest.mark.parametrize(
+    ("over_ms", "ended", "talked_into", "cut_off"),
+    [
+        ([(5100, 5200)], False, False, False),
+        ([(2100, 2200), (5100, 5200)], True, True, False),
+        ([(2600, 2990), (5100, 5200)], True, True, False),
+        ([(2800, 2990), (5100, 5200)], True, False, False),
+    ],
+)
+def test_what_counts_as_cut_off(
+    over_ms: list[tuple[float, float]], ended: bool, talked_into: bool, cut_off: bool
+) -> None:
+    found = outcome(CASE, over_ms, TURN)
+    assert (found.ended, found.talked_into, found.cut_off) == (ended, talked_into, cut_off)
+    assert found.wait_ms == 200
+
+
+def test_an_answer_heard_for_long_is_a_cut_off() -> None:
+    hasty = TURN.model_copy(update={"reopen_heard_ms": 500})
+    assert outcome(CASE, [(2100, 2200), (5100, 5200)], hasty).cut_off
+
+
+def test_a_turn_that_is_never_over_has_no_wait() -> None:
+    assert outcome(CASE, [(2100, 2200)], TURN).wait_ms is None
+
+
+def test_the_bound_is_clopper_and_pearsons() -> None:
+    assert bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
+    assert binom.cdf(15, 300, bound(15, 300)) == pytest.approx(0.05)
+    assert bound(3, 3) == 1
