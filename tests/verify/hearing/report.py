@@ -16,7 +16,7 @@ def verify(say_so: Callable[[str], None]) -> tuple[str, list[str]]:
         "### What is recognised\n\nEach clip through the hearing processor in the pipeline's chunks, on virtual time, "
         "and through faster-whisper with its 30 s window and beam 5; the same model, numbers normalised. Floor: within "
         f"{recognition.FLOOR_POINTS:g} point over all.\n\n{recognition.table(heard)}\n\n"
-        f"### Pauses inside sentences\n\nOf 0.3 to 1.2 s, with an answer ready {pauses.ANSWER_MS:g} ms after its guess. "
+        f"### Pauses inside sentences\n\nOf 0.3 to 1.2 s, an answer ready {pauses.ANSWER_MS:g} ms after its guess. "
         "*Ended*: the turn was over inside the pause. *Talked into*: the agent was audible before the caller went on. "
         f"*Cut off*: and that did not re-open the turn; floor: at most {pauses.FLOOR_SHARE:.0%}, bound under "
         f"{pauses.FLOOR_BOUND:.0%}. Turn taking: {waits}.\n\n{pauses.table(outcomes)}"
