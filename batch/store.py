@@ -39,6 +39,7 @@ def migrate(url: str) -> None:
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+    engine.dispose()
 
 
 class Store:
