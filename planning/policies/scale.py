@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 from configs.errors import InputError
 from configs.schema import Frozen
 from planning.clocks import waits_s
+from planning.fleet import replicas_for
 from planning.headroom import headroom_fraction, lag_steps, target_utilization
-from planning.quantities import Ceiling, Count, Fraction, NonNegative, Positive, round_up
+from planning.quantities import Ceiling, Count, Fraction, NonNegative, Positive
 
 
 class GrowthConfig(Frozen):
@@ -129,7 +130,7 @@ class Scaler:
         self._grow(self.demand, now_s)
         needed = self.demand + observation.backlog_replica_s / config.clear_s
         self._remember(needed, now_s)
-        wanted = round_up(needed / self.target_utilization)
+        wanted = replicas_for(needed, self.target_utilization)
         supply = observation.ready + observation.pending
         if wanted > supply:
             return self._bounded(wanted, "demand")
@@ -173,7 +174,7 @@ class Scaler:
     def _without_metrics(self, current: int, now_s: float) -> Decision:
         least = current
         if self._needs and self.measured_s is not None and now_s - self.measured_s > self.config.hold_s:
-            least = max(current, round_up(self._needs[0][1] / self.target_utilization))
+            least = max(current, replicas_for(self._needs[0][1], self.target_utilization))
         return self._bounded(least, "no metrics")
 
     def _bounded(self, replicas: int, reason: Literal["demand", "hold", "no metrics", "n-1 fits"]) -> Decision:

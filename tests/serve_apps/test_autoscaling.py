@@ -125,6 +125,27 @@ def test_the_load_time_makes_the_headroom(monkeypatch: pytest.MonkeyPatch) -> No
     assert (wanted[0], wanted[-1]) == (19, 20)
 
 
+@pytest.mark.parametrize(
+    ("function", "changed"),
+    [("replicas_for", lambda busy, ceiling: 17), ("target_utilization", lambda ceiling, fraction: 2.4 / 17)],
+)
+def test_the_policy_obeys_planning(function: str, changed: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planning.policies import scale
+
+    def decided() -> int:
+        policy = make(smooth_s=1.0)
+        for tick in range(2):
+            wanted: int = policy(Context(2, ["a", "b"], said(a=(tick * 5.0, tick * 6e3), b=(tick * 5.0, tick * 6e3))))[
+                0
+            ]
+            clock.now_s += 5
+        return wanted
+
+    assert decided() == 3  # 2.4 busy at 0.8
+    monkeypatch.setattr(scale, function, changed)
+    assert decided() == 17
+
+
 def test_contradictory_bounds_are_refused() -> None:
     with pytest.raises(ValidationError, match="max_replicas = 1 is under min_replicas = 2"):
         ScalingConfig(min_replicas=2, max_replicas=1)

@@ -124,6 +124,21 @@ def test_a_burst_fills_its_home_up_to_the_threshold_and_then_spills(
     wait_until(lambda: idle(router), "nothing stays reserved")
 
 
+def test_the_threshold_is_plannings(
+    app: Callable[..., Any], wait_until: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planning.policies import route
+
+    handle, router = app()
+    home = replica_of(handle.chat.remote(ask(1)))
+    monkeypatch.setattr(route, "saved_ms", lambda hit_tokens, prefill_tokens_per_s: 0.0)
+    held = handle.chat.remote(ask(1, 1, gate="held"))  # 100 ms of work at home, and the prefix saves nothing now
+    wait_until(lambda: not idle(router), "it is reserved")
+    assert replica_of(handle.chat.remote(ask(1, 2))) != home
+    open_gate(tmp_path, "held", "held.end")
+    assert replica_of(held)
+
+
 def test_the_first_token_frees_the_prefill_and_the_end_the_rest(
     app: Callable[..., Any], wait_until: Callable[..., Any], tmp_path: Path
 ) -> None:
