@@ -30,7 +30,7 @@ ANSWER_MS = 300.0
 PAUSE_S = (0.3, 1.2)
 FLOOR_SHARE, FLOOR_BOUND = 0.05, 0.08
 ROOM_DBFS = -65
-LEAST_RECORDING_S = 1.5
+LEAST_RECORDING_S = 2.0
 SHARES = {"jfk.flac": (0.27, 0.47, 0.72), "beckett.wav": ()}
 """Where in a recording a pause is put, others have one a third and two thirds in; the last has its own long ones."""
 
@@ -96,7 +96,8 @@ def paused(name: str, audio: Audio, share: float, pause_s: float) -> Case:
 
 def outcome(case: Case, guesses: Sequence[tuple[float, float]], turn: TurnTaking) -> Outcome:
     """`guesses`: when each turn that was confirmed was guessed and confirmed, in ms from the clip's start."""
-    inside = [(guess, over) for guess, over in guesses if over < case.goes_on_ms + turn.resume_voice_ms + FRAME_MS]
+    heard_going_on_ms = case.goes_on_ms + turn.resume_voice_ms + FRAME_MS
+    inside = [(guess, over) for guess, over in guesses if over < heard_going_on_ms]
     talked_into = cut_off = False
     if inside:
         guess_ms, over_ms = inside[-1]
@@ -105,8 +106,8 @@ def outcome(case: Case, guesses: Sequence[tuple[float, float]], turn: TurnTaking
         # Heard on until the caller's voice has opened a turn again.
         heard_ms = case.goes_on_ms + turn.open_voice_ms + FRAME_MS - audible_ms
         cut_off = talked_into and heard_ms >= turn.reopen_heard_ms
-    after = [over for _, over in guesses if over >= case.end_ms]
-    return Outcome(case, bool(inside), talked_into, cut_off, after[0] - case.end_ms if after else None)
+    after = [over for _, over in guesses if over >= heard_going_on_ms]
+    return Outcome(case, bool(inside), talked_into, cut_off, after[-1] - case.end_ms if after else None)
 
 
 def run(chosen: Sequence[Case], config: VoiceConfig, say_so: Callable[[str], None]) -> list[Outcome]:
