@@ -24,13 +24,13 @@ from planning.quantities import Ceiling, Count, Fraction, NonNegative, Positive
 class GrowthConfig(Frozen):
     """What demand grows by while a replica loads, measured as planning.headroom does on the past `history_s`.
 
-    One value each `step_s`; until there are `enough_s` of them, ScaleConfig's headroom_fraction holds.
+    Its means over `step_s`, which hide the noise of single arrivals; until there are `enough_s` of them, ScaleConfig's headroom_fraction holds.
     """
 
     load_time_s: NonNegative
     detect_s: NonNegative = 30.0
     quantile: Fraction = 0.95
-    step_s: Positive = 60.0
+    step_s: Positive = 300.0
     history_s: Positive = 86_400.0
     enough_s: Positive = 21_600.0
 
@@ -100,8 +100,9 @@ class Scaler:
     demand: float | None = None  # busy replicas, smoothed
     measured_s: float | None = None
     headroom_fraction: float = field(init=False)
-    _history: deque[float] = field(init=False)  # demand, one a step of the growth
-    _history_s: float = float("-inf")  # the last one's time
+    _history: deque[float] = field(init=False)  # the demand's means, one a step of the growth
+    _step: list[float] = field(default_factory=list)  # demand within the step under way
+    _step_s: float | None = None  # when it began
     _needs: deque[tuple[float, float]] = field(default_factory=deque)  # (time, busy replicas needed), falling
 
     def __post_init__(self) -> None:
@@ -153,10 +154,15 @@ class Scaler:
     def _grow(self, demand: float, now_s: float) -> None:
         """Keep the demand's history and, once there is enough of it, work the headroom out again."""
         growth = self.config.growth
-        if growth is None or now_s < self._history_s + growth.step_s:
+        if growth is None:
             return
-        self._history_s = now_s
-        self._history.append(demand)
+        self._step.append(demand)
+        if self._step_s is None:
+            self._step_s = now_s
+        if now_s - self._step_s < growth.step_s:
+            return
+        self._history.append(sum(self._step) / len(self._step))
+        self._step, self._step_s = [], now_s
         if len(self._history) * growth.step_s >= growth.enough_s:
             lag = lag_steps(growth.load_time_s, growth.detect_s, growth.step_s)
             with suppress(InputError):  # no busy step is long enough ago: the last fraction holds

@@ -121,7 +121,7 @@ def test_the_load_time_makes_the_headroom(monkeypatch: pytest.MonkeyPatch) -> No
         scaler.step(scale.Observation(60 * 8.0, 60, 0, 20, 0), 20, minute * 60.0).replicas for minute in range(400)
     ]
     # 8 busy · 1.2 / 0.8 = 12 as configured: 19 of 20 do. · 2 / 0.8 = 20 once six hours are known to double.
-    assert asked[0] == (5, 0.95)
+    assert asked[0] == (1, 0.95)  # 240 s and 30 s to notice are a step of 300 s
     assert (wanted[0], wanted[-1]) == (19, 20)
 
 
