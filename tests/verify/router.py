@@ -1,7 +1,10 @@
 """The router's and the scaler's long checks: decision times, routers and scaling rules side by side in the simulator,
 and three routers on two real replicas, in one run on the same requests."""
 
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,6 +52,7 @@ def verify(say: Say) -> Part:
         decisions(say, short),
         routing_simulated(say, short),
         scaling_simulated(say, short),
+        noise(say, short),
         load_times(say, short),
         compared_on_replicas(say, short),
     ]
@@ -202,6 +206,24 @@ def scaling_simulated(say: Say, short: list[str]) -> str:
 | rule | minutes over the SLO | replica-hours | good | changes (reversals) |
 |---|---|---|---|---|
 {chr(10).join(rows)}"""
+
+
+NOISE_S = 300
+REVERSALS = 1
+
+
+def noise(say: Say, short: list[str]) -> str:
+    """Five minutes of noise on real replicas: the number goes up and down once at most."""
+    say(f"{NOISE_S} s of noise on real replicas")
+    command = [sys.executable, "-m", "tests.support.noise", str(NOISE_S)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NOISE_S + 600, check=True)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    if seen["reversals"] > REVERSALS:
+        short.append(f"{seen['reversals']} reversals in {NOISE_S} s of noise: {seen['targets']}")
+    return f"""### Noise on real replicas
+
+Work of 3 busy replicas with a deviation of 1, drawn four times a second, for {NOISE_S} s: {seen["changes"]} changes,
+{seen["reversals"]} reversals (replicas: {", ".join(map(str, seen["targets"]))})."""
 
 
 # -- load time -------------------------------------------------------------------------------------------------------
