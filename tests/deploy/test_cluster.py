@@ -5,6 +5,7 @@ The application is a stand-in: what is tested is how it gets there and stays. te
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -91,6 +92,27 @@ def test_a_version_that_does_not_start_is_rolled_back_and_nobody_notices(
     assert "this version cannot start" in outcome["problems"][0]
     assert load.failures() == []
     assert {answer["version"] for answer in load.answered()} == {"2"}
+
+
+def test_ctrl_c_restores_what_ran_before(fleet: Cluster, ship: Callable[..., dict[str, Any]], parcel: Path) -> None:
+    interrupted = subprocess.Popen(
+        fleet.head.command(*command(parcel, version("interrupted", fails=True))), env=fleet.environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert interrupted.stderr is not None
+    while "deploying" not in (line := interrupted.stderr.readline()):
+        assert line, "ended too early"
+    interrupted.send_signal(signal.SIGINT)
+    interrupted.stderr.read()
+    assert interrupted.wait(120) != 0
+    fleet.wait_for(
+        lambda: (
+            (running := fleet.serve()["applications"]["stand-in"])["status"] == "RUNNING"
+            and running["deployed_app_config"]["args"]["version"] == "2"
+        ),
+        "the version before",
+    )
+    assert who(fleet, fleet.head.address)["version"] == "2"
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_changed(

@@ -142,3 +142,11 @@ def test_the_container_files_take_the_locked_packages() -> None:
         text = (ROOT / "containers" / f"{kind}.Dockerfile").read_text()
         assert f"requirements/{kind}.lock" in text and "USER 1000" in text
         assert not re.search(r"^(ARG|ENV).*(PASS|SECRET|TOKEN)", text, re.MULTILINE)
+
+
+def test_the_runbook_has_a_row_for_every_alert() -> None:
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    for path in (ROOT / "configs" / "alerts").glob("*.yaml"):
+        for group in read_yaml(path)["groups"]:
+            for rule in group["rules"]:
+                assert f"| {rule['alert']} |" in runbook, f"{path.name}: {rule['alert']}"

@@ -1,6 +1,7 @@
 """The deploy part's long check: three nodes under load, upgraded, scaled, broken; who saw what, and how long.
 
-The application is the stand-in, at a steady rate of requests of 0.2 s each, from another machine through one node.
+The application is the stand-in, at a steady rate of requests of 0.2 s each, from another machine through the head,
+which has no replica of its own and so asks those of both workers.
 """
 
 import os
@@ -58,7 +59,7 @@ def event(
     fleet: Cluster, events: list[Event], say: Callable[[str], None], name: str, may_fail: bool = False
 ) -> Iterator[Watched]:
     """Load from before the event until after it; adds what was seen to `events`."""
-    with Load(fleet, fleet.nodes["one"].address) as load:
+    with Load(fleet, fleet.head.address) as load:
         time.sleep(BEFORE_S)
         watched = Watched()
         yield watched
@@ -136,7 +137,7 @@ def verify(say: Callable[[str], None]) -> Part:
     table = "\n".join([head, "|---|---|---|---|---|---|", *(seen.row for seen in events)])
     return Part(
         "A head and two workers of two CPUs, each a network namespace of this machine, with token authentication; ten "
-        'requests a second of 0.2 s each, from a further one through a worker. "Whole again" is when Ray Serve counts '
+        'requests a second of 0.2 s each, from a further one through the head. "Whole again" is when Ray Serve counts '
         "the replicas that are wanted, and for a deploy when the command ends.\n\n" + table,
         short,
     )
