@@ -28,7 +28,8 @@ class BatchWorker:
 
     def __init__(self, config: BatchConfig, tier: Tier, share: ShareMaker) -> None:
         give_way()
-        logging.basicConfig(level=logging.INFO)
+        logging.basicConfig()
+        log.setLevel(logging.INFO)
         self._worker = Worker(config, tier, share.start())
         self._lock = threading.Lock()
 

@@ -70,6 +70,8 @@ class Ledger:
 
     idle_replica_s: float = 0.0
     replica_s: float = 0.0
+    reclaims_s: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
+    """From when callers wanted it back (a reading's interval before it was seen) to no row in flight."""
     beside_ms: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
     alone_ms: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
 
@@ -82,7 +84,8 @@ class Ledger:
     def document(self) -> dict[str, Any]:
         return {
             "idle_replica_hours": self.idle_replica_s / 3600,
-            "online_p95_ttft_ms": {"beside_batch": p95_ms(self.beside_ms), "alone": p95_ms(self.alone_ms)},
+            "reclaim_p95_s": p95(self.reclaims_s),
+            "online_p95_ttft_ms": {"beside_batch": p95(self.beside_ms), "alone": p95(self.alone_ms)},
         }
 
 
@@ -96,6 +99,7 @@ class Controller:
         self._recent: deque[tuple[float, float]] = deque()
         self._jobs: dict[str, _JobState] = {}
         self._errors = 0
+        self._reclaiming_since_s: float | None = None
         self.ledger = Ledger()
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -112,6 +116,7 @@ class Controller:
                 state.rows_per_s = max(0, state.rows_left - rows_left) / (now_s - state.at_s)
                 state.rows_left, state.at_s = rows_left, now_s
             state.in_flight = fares.in_flight
+            self._reclaimed(now_s)
             self._errors += fares.refusals
             whole = math.floor(self._state.concurrency + 1e-9)
             place = sorted(self._jobs, key=lambda name: self._jobs[name].deadline_s).index(job)
@@ -139,8 +144,18 @@ class Controller:
             online = self._online(readings, now_s)
             self._errors = 0
             self._state = harvest.step(self._config, self._state, online, self._nearest(), now_s)
+            if self._state.concurrency < 1 and self._in_flight() and self._reclaiming_since_s is None:
+                self._reclaiming_since_s = now_s - elapsed_s
             if readings is not None:
-                self.ledger.add(readings, elapsed_s, sum(job.in_flight for job in self._jobs.values()))
+                self.ledger.add(readings, elapsed_s, self._in_flight())
+
+    def _in_flight(self) -> int:
+        return sum(job.in_flight for job in self._jobs.values())
+
+    def _reclaimed(self, now_s: float) -> None:
+        if self._reclaiming_since_s is not None and not self._in_flight():
+            self.ledger.reclaims_s.append(now_s - self._reclaiming_since_s)
+            self._reclaiming_since_s = None
 
     def _online(self, readings: list[Reading] | None, now_s: float) -> Online | None:
         if not readings:
@@ -150,7 +165,7 @@ class Controller:
             self._recent.popleft()
         busy = sum(reading.busy_share for reading in readings) / len(readings)
         waiting = sum(reading.waiting for reading in readings) / len(readings)
-        return Online(p95_ms([ms for _, ms in self._recent]), waiting, 1 - busy, self._errors)
+        return Online(p95([ms for _, ms in self._recent]), waiting, 1 - busy, self._errors)
 
     def _nearest(self) -> harvest.Job | None:
         if not self._jobs:
@@ -186,11 +201,11 @@ class _Gauges:
         self._late.set(state.late_s)
         self._idle.set(ledger.idle_replica_s / 3600)
         for beside, samples in (("batch", ledger.beside_ms), ("nobody", ledger.alone_ms)):
-            if (found := p95_ms(samples)) is not None:
+            if (found := p95(samples)) is not None:
                 self._ttft.set(found, {"beside": beside})
 
 
-def p95_ms(samples: "deque[float] | list[float]") -> float | None:
+def p95(samples: "deque[float] | list[float]") -> float | None:
     """None without samples."""
     if not samples:
         return None

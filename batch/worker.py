@@ -23,6 +23,7 @@ from batch.gate import Fares
 from batch.inference import InferenceSpec
 from batch.journal import Finished
 from batch.lifecycle import Status, WrongStatus
+from batch.metrics import JobMetrics
 from batch.rows import LineError
 from batch.share import Share
 from batch.source import Source
@@ -227,11 +228,14 @@ class Job:
     def _watch(self, over: threading.Event) -> None:
         """Beside the work: hold the lease, count, see cancels and the deadline, say how much may be in flight."""
         renewed_s = 0.0
+        metrics: JobMetrics | None = None
         while not over.wait(WATCH_EVERY_S):
             try:
                 finished, gate = self._finished, self._gate
                 if finished is not None:
+                    metrics = metrics or JobMetrics(finished)
                     finished.refresh()
+                    metrics.observe()
                 now_s = time.monotonic()
                 if now_s - renewed_s >= min(2.0, self._config.lease_s / 3):
                     counts = (finished.completed, finished.failed) if finished is not None else (0, 0)

@@ -99,6 +99,18 @@ def test_the_ledger_tells_idle_time_and_callers_beside_batch_from_those_alone(
     assert report["online_p95_ttft_ms"] == {"beside_batch": 120.0, "alone": 100.0}
 
 
+def test_how_long_callers_wait_for_what_is_theirs_is_measured(controller: Controller, clock: Clock) -> None:
+    steps(controller, clock, IDLE, 10)
+    controller.allowed("a", 100, clock.now_s + 1000, Fares(8))
+    steps(controller, clock, Reading([150.0] * 5, 9, 1.0))
+    clock.now_s += 0.5
+    controller.allowed("a", 100, clock.now_s + 1000, Fares(3))
+    assert controller.report("a")["reclaim_p95_s"] is None
+    clock.now_s += 0.25
+    controller.allowed("a", 100, clock.now_s + 1000, Fares(0))
+    assert controller.report("a")["reclaim_p95_s"] == pytest.approx(1.75)
+
+
 def test_the_gate_divides_between_actors_and_collects_their_troubles() -> None:
     gate = Gate()
     gate.set(5, False)

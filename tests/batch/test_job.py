@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from batch.files import Contents
@@ -161,6 +163,52 @@ def test_a_shut_engine_makes_no_answers_and_the_deadline_ends_it(bench: Bench, e
     good, bad = bench.lines(batch.output_file_id), bench.lines(batch.error_file_id)
     assert len(good) > 10 and len(good) + len(bad) == 300
     assert {line["error"]["code"] for line in bad} == {"batch_expired"}
+
+
+def test_a_batch_cancelled_before_it_began_has_no_files(bench: Bench, engine: BatchEngine) -> None:
+    id = bench.submit(rows(["row"]))
+    bench.store.cancel("alice", id)
+    batch = bench.wait(id, ended)
+    assert batch.status == "cancelled"
+    if batch.in_progress_at is None:
+        assert batch.output_file_id is None and batch.error_file_id is None and engine.asked["row"] == 0
+    assert bench.store.cancel("alice", id).status == "cancelled"
+
+
+def test_an_unknown_model_costs_nothing(bench: Bench, engine: BatchEngine) -> None:
+    batch = bench.wait(bench.submit(rows(["row"], model="other")), ended)
+    assert batch.status == "failed" and batch.errors is not None
+    assert [error["code"] for error in batch.errors] == ["model_not_found"]
+    assert not engine.asked
+
+
+def test_a_file_that_is_deleted_while_its_batch_runs(bench: Bench, engine: BatchEngine) -> None:
+    engine.row_s = 0.1
+    id = bench.submit(rows([f"row {number}" for number in range(120)]))
+    batch = bench.wait(id, lambda batch: batch.completed > 5)
+    bench.store.delete_file("alice", batch.input_file_id)
+    batch = bench.wait(id, ended)
+    assert (batch.status, batch.completed) == ("completed", 120)
+    assert not bench.contents.fs.exists(bench.contents.path(batch.input_file_id))
+
+
+def test_contents_that_are_gone_fail_the_batch(bench: Bench) -> None:
+    file = bench.store.add_file("alice", "rows", "batch", 1)
+    batch = bench.wait(bench.store.create_batch("alice", ENDPOINT, file.id, "24h").id, ended)
+    assert batch.status == "failed" and batch.errors is not None and batch.errors[0]["code"] == "file_not_found"
+
+
+def test_parquet_in_and_out(bench: Bench, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in rows(["good one", "bad one", "good two"]).splitlines()]
+    table = pa.Table.from_pylist([line | {"body": json.dumps(line["body"])} for line in lines])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    batch = bench.wait(bench.submit((tmp_path / "rows.parquet").read_bytes()), ended)
+    assert batch.status == "completed" and batch.output_file_id and batch.error_file_id
+    good = pq.read_table(bench.contents.path(batch.output_file_id)).to_pylist()
+    bad = pq.read_table(bench.contents.path(batch.error_file_id)).to_pylist()
+    assert {row["custom_id"] for row in good} == {"id-0", "id-2"} and [row["custom_id"] for row in bad] == ["id-1"]
+    assert "good one" in {json.loads(row["body"])["choices"][0]["message"]["content"] for row in good}
+    assert bad[0]["status_code"] == 400 and bad[0]["error"] is None
 
 
 def move_deadline(bench: Bench, id: str) -> None:
