@@ -84,7 +84,7 @@ def serve_checks(details: dict[str, Any]) -> Iterator[Check]:
             found = f"{application['status']}, {running} replicas run; {'; '.join(sick)}"
             yield Check(name, "missing", found, "docs/runbook.md: an application does not run")
     for proxy in details.get("proxies", {}).values():
-        if proxy["status"] != "HEALTHY":
+        if proxy["status"] not in ("HEALTHY", "DRAINING", "DRAINED"):
             todo = "what is in front takes it out by /-/healthz; look at its log on that node"
             yield Check(f"proxy {proxy['node_ip']}", "advice", proxy["status"], todo)
 

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("cli.up:down", "stop it"),
     "status": ("cli.up:status", "what is up, and where"),
     "deploy": ("cli.deploy:deploy", "the same applications onto an existing Ray cluster"),
+    "purge": ("cli.purge:purge", "forget batch files and usage older than the configuration keeps"),
     "link": ("cli.link:link", "a link that opens a page behind a login"),
     "talk": ("cli.talk:talk", "call the voice application with a WAV, a text or the microphone"),
     "simulate": ("cli.simulate:simulate", "simulate a fleet under several rules, side by side"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from configs.batch import BatchConfig
-from configs.fleet import Access, Rollout, Tier, Tls
+from configs.fleet import Access, Retention, Rollout, Tier, Tls
 from configs.gateway import GatewayConfig
 from configs.routing import RoutingConfig
 from configs.scaling import ScalingConfig
@@ -82,6 +82,7 @@ class Deployment(Frozen):
     batch: BatchConfig = BatchConfig()
     access: Access = Access()
     rollout: Rollout = Rollout()
+    retention: Retention = Retention()
 
     @property
     def login(self) -> bool:

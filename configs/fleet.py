@@ -63,3 +63,12 @@ class Rollout(Frozen):
 
     deadline_s: Seconds = 1200
     """A version that does not serve by then is rolled back."""
+
+
+class Retention(Frozen):
+    """How long `firstclause purge` leaves what is kept; None: for ever. Calls are not recorded at all."""
+
+    batch_files_days: Annotated[float, Field(gt=0)] | None = 30
+    """From their upload, or from when a batch made them; a running batch's stay until it ends."""
+    usage_days: Annotated[float, Field(gt=0)] | None = 400
+    """Lines of the bill, request by request."""

@@ -142,7 +142,7 @@ def _wait(serve: Any, rollout: Rollout) -> State:
 
 def _proxies(details: dict[str, Any]) -> list[str]:
     port = details["http_options"]["port"]
-    return [f"{proxy['node_ip']}:{port}" for proxy in details.get("proxies", {}).values()]
+    return [f"{proxy['node_ip']}:{port}" for proxy in details["proxies"].values() if proxy["status"] == "HEALTHY"]
 
 
 def _stop(signum: int, _: FrameType | None) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 DEAD = ("DEPLOY_FAILED", "UNHEALTHY")
+SERVING_PROXIES = ("HEALTHY", "DRAINING", "DRAINED")
+"""One drains where its node's last replica has left: it answers until nobody asks it any more."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Rollout:
             waiting = [
                 f"the proxy of node {proxy.get('node_ip', node)}: {proxy['status']}"
                 for node, proxy in details.get("proxies", {}).items()
-                if proxy["status"] != "HEALTHY"
+                if proxy["status"] not in SERVING_PROXIES
             ]
         if not waiting:
             return State("serving", "every application runs")

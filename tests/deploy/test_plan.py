@@ -96,6 +96,7 @@ def test_a_rollout_serves_when_the_version_that_was_sent_runs_everywhere() -> No
     old = {**CONFIG, "args": {"a": 0}}
     assert rollout(101, details("RUNNING", old)) == ("waiting", "voice: not taken up yet"), "the old one runs"
     assert rollout(101, {"applications": {}}) == ("waiting", "voice: not taken up yet")
+    assert rollout(101, details("RUNNING", proxy="DRAINING"))[0] == "serving", "its node has no replica any more"
     assert rollout(101, details("RUNNING", proxy="STARTING")) == ("waiting", "the proxy of node 10.0.0.1: STARTING")
 
 
