@@ -110,9 +110,11 @@ async def test_a_question_by_telephone(voice_url: str, llm: ScriptedLlm, say: Sa
         await asyncio.sleep(1.5)
         assert {"answer", "is"} <= set(words(transcribed(phone.sound())))
         llm.reply = " ".join(f"This is sentence number {n} of a long story." for n in ("one", "two", "three", "four"))
-        heard = loud_windows(phone.sound(), RATE).sum() / 100
         phone.say(next_one)
-        await phone.until_heard(heard + 1.0)
+        async with asyncio.timeout(PATIENCE_S):
+            while "story" not in llm.asked[-1][-1]["content"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await phone.until_heard(loud_windows(phone.sound(), RATE).sum() / 100 + 1.0)
         phone.say(interruption)
         async with asyncio.timeout(PATIENCE_S):
             while not phone.clears:  # noqa: ASYNC110
