@@ -117,8 +117,8 @@ class Hearing(FrameProcessor):
         self, guess: Guessed, said: list[str], settled: int, transcript: "asyncio.Task[str]", guessed_at: float
     ) -> None:
         """Tell what was said in the turn so far: what had settled at the hush, and its transcript of the rest."""
-        for long in self._long:
-            await long
+        if self._long:
+            await asyncio.wait(self._long)  # which a withdrawal does not cancel
         last = await transcript
         text = " ".join(words for words in (*said[:settled], last) if words)
         self._turns.worded(guess.guess, unfinished(text))
@@ -144,7 +144,7 @@ class Hearing(FrameProcessor):
             return
         paused = withdrawn.silence_ms >= STAND_PAUSE_MS and self._hushed_ms - self._words.start_ms >= STAND_CLIP_MS
         same_clip = self._settled == len(self._words.said)
-        if paused and same_clip and transcript.done() and not transcript.cancelled():
+        if paused and same_clip and transcript.done() and not transcript.cancelled() and transcript.result():
             self._words.stand(transcript.result(), self._hushed_ms)
             self._forget()
         else:
