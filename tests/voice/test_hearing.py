@@ -1,5 +1,8 @@
 """The hearing processor on virtual time, with its real models: a core of what `make verify PART=voice` measures."""
 
+import asyncio
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -8,6 +11,8 @@ from configs.deployment import load_deployment
 from configs.voice import TurnTaking
 from tests.verify.hearing import pauses, recognition
 from tests.verify.hearing.pauses import Case, bound, outcome
+from voice.hearing import Hearing
+from voice.turns import Guessed
 
 pytestmark = pytest.mark.system
 
@@ -26,6 +31,19 @@ def test_a_pause_inside_a_sentence_cuts_nobody_off() -> None:
     outcomes = pauses.run(pauses.cases(every=40), load_deployment().voice, print)
     assert len(outcomes) >= 7
     assert [o.case.name for o in outcomes if o.cut_off or o.wait_ms is None] == []
+
+
+async def test_a_withdrawn_guess_leaves_a_long_segment_alone() -> None:
+    unused: Any = None
+    hearing = Hearing(load_deployment().voice, unused, unused)
+    long, last = asyncio.create_task(asyncio.sleep(0.01)), asyncio.create_task(asyncio.sleep(60, "the rest"))
+    hearing._long = [long]
+    telling = asyncio.create_task(hearing._tell(Guessed(1, 0), [], 0, last, 0.0))
+    await asyncio.sleep(0)
+    telling.cancel()
+    await asyncio.wait([telling, long])
+    assert telling.cancelled() and not long.cancelled()
+    last.cancel()
 
 
 @pytest.mark.parametrize(
