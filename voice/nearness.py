@@ -20,7 +20,7 @@ FORGET_FRAMES = 250
 """Eight seconds without the caller's voice, and any voice may be the caller's."""
 OWN_FRAMES = 31
 """A second: as long as a sound of ours may take to come back."""
-BELOW_CALLER_DB, BELOW_OWN_DB = 10.0, 14.0
+BELOW_CALLER_DB, BELOW_OWN_DB = 8.0, 14.0
 VOICED = 0.5
 SILENCE_DBFS = -90.0
 
@@ -42,7 +42,8 @@ class Nearness:
         if near and voice >= VOICED:
             self._caller.append(max(self._recent))
             self._unheard = 0
-        else:
+        elif max(self._own) == SILENCE_DBFS:
+            # While the agent speaks, a caller who listens is not forgotten.
             self._unheard += 1
             if self._unheard == FORGET_FRAMES:
                 self._caller.clear()

@@ -45,6 +45,7 @@ async def test_a_cough_between_question_and_answer(voice_url: str, llm: Scripted
         assert [message["role"] for message in llm.asked[-1]] == ["system", "user"]
 
 
+@pytest.mark.long
 async def test_the_agents_own_sound_comes_back(voice_url: str, llm: ScriptedLlm, say: Say) -> None:
     """20 dB softer than it was sent: the agent neither stops for itself nor answers itself."""
     llm.reply = "Monday is the first day of the week. Tuesday is the second day. Wednesday is the third one."
@@ -58,6 +59,7 @@ async def test_the_agents_own_sound_comes_back(voice_url: str, llm: ScriptedLlm,
         assert sum(e.type == "user-transcription" and e.data["final"] for e in call.events) == 1
 
 
+@pytest.mark.long
 async def test_a_second_talker_in_the_room(voice_url: str, llm: ScriptedLlm, say: Say) -> None:
     """Somebody else talks on and on, 15 dB below the caller: one answer, to the caller."""
     other = lower(
