@@ -22,8 +22,8 @@ from serve_apps.gateway.report import Prefilled, Report
 from telemetry.clocks import Clocks
 
 RETRY_AFTER_S = 5.0
-ASSIGN_S = 10.0
-"""A replica takes a request within milliseconds; one that has to be waited for longer is none."""
+ASSIGN_S = 60.0
+"""Replicas that are there take a request within milliseconds, on a machine that is not drowning."""
 RECHECK_S = 1.0
 LOST = (RayActorError, ReplicaUnavailableError, DeploymentUnavailableError)
 
