@@ -33,6 +33,7 @@ class Cluster:
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
             **QUIET,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_raylet_start_wait_time_s": "120",  # a busy machine is slow to start a node
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self.token,
         }
