@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import numpy as np
-import soxr
 
 from loadtests.call import BusyError, Call, Event, dial
 from loadtests.wav import Clip
+from telemetry.sound import loud_windows
 from tests.support.llm import ScriptedLlm
 
 Say = Callable[[str], Clip]
@@ -113,11 +113,10 @@ async def looped_back(call: Call, gain_db: float) -> AsyncIterator[None]:
 
 
 def heard_by_the_caller(call: Call, from_s: float = 0.0) -> str:
-    """The agent's side of the recording, as the recogniser that callers are heard with understands it."""
-    from configs.models import prepared
-    from configs.voice import Hearing
-    from voice.asr import Recognizer
+    """The agent's side of the recording, from a moment of the call on, as the load tests' recogniser understands it."""
+    from loadtests.ears import load_ears
 
-    agent = call.recording.agent()[round(from_s * call.recording.rate) :].astype(np.float32) / 32768
-    audio = soxr.resample(agent, call.recording.rate, 16_000)
-    return Recognizer(prepared("asr"), Hearing()).transcribe_now(audio).text
+    rate = call.recording.rate
+    agent = call.recording.agent()[round(from_s * rate) :]
+    loud = np.flatnonzero(loud_windows(agent, rate)) * rate // 100
+    return load_ears()(agent[max(0, loud[0] - rate // 5) : loud[-1] + rate // 5], rate)
