@@ -98,22 +98,21 @@ def _conversations(case: Case, sizes: Sizes, rng: np.random.Generator, prefix: A
 
 
 def load_of(case: Case, sizes: Sizes, seed: int, arm: str, url: str, served_per_s: float, folder: Path) -> LlmLoad:
-    """The load on `url`, its prompts and its bursts as files in `folder`. Raises InputError."""
+    """The load on `url`, Poisson or in bursts; its prompts and times as files in `folder`. Raises InputError."""
     dataset = folder / f"{case.name}-{seed}-{arm}.jsonl"
     rows = prompts(case, sizes, seed, arm)
     dataset.write_text("".join(json.dumps({"messages": row}) + "\n" for row in rows), encoding="utf-8")
     if case.bursts:
-        times = folder / f"{case.name}-{seed}-{arm}.times"
         due = [index * case.bursts // case.requests * BURST_EVERY_S for index in range(case.requests)]
-        times.write_text("".join(f"{at_s}\n" for at_s in due), encoding="utf-8")
-        arrivals: dict[str, Any] = {"kind": "trace", "path": str(times)}
     else:
-        rate = case.share * served_per_s
-        arrivals = {"kind": "poisson", "rate_per_s": rate, "duration_s": case.requests / rate}
+        gaps = np.random.default_rng([seed, len(case.name), 1]).exponential(1.0, case.requests)
+        due = list(np.cumsum(gaps) / (case.share * served_per_s))
+    times = folder / f"{case.name}-{seed}-{arm}.times"
+    times.write_text("".join(f"{at_s}\n" for at_s in due), encoding="utf-8")
     data = {
         "url": url,
         "seed": seed,
-        "arrivals": arrivals,
+        "arrivals": {"kind": "trace", "path": str(times)},
         "prompts": {"dataset": str(dataset)},
         "output_tokens": {"mean": sizes.output},
         "ignore_eos": True,

@@ -60,7 +60,10 @@ def test_every_arm_gets_the_same_at_the_same_moments_and_finds_nothing_of_the_ot
         assert same == [[m["content"] for m in messages] for messages in yours]
         assert not set(firsts(case, "spill", 3)) & set(firsts(case, "power", 3))
         loads = [load_of(case, SIZES, 3, arm, "http://127.0.0.1:1", 2.0, tmp_path) for arm in ("spill", "power")]
-        assert due_times_s(loads[0].arrivals, 3).tolist() == due_times_s(loads[1].arrivals, 3).tolist()
+        due = due_times_s(loads[0].arrivals, 3)
+        assert len(due) == case.requests and due.tolist() == due_times_s(loads[1].arrivals, 3).tolist()
+        if case.share:
+            assert case.requests / due[-1] == pytest.approx(2.0 * case.share, rel=0.3)
         assert [load.extra_body["user"] for load in loads] == ["spill", "power"]
         assert loads[0].prompts.dataset is not None
         rows = loads[0].prompts.dataset.read_text().splitlines()
