@@ -14,7 +14,7 @@ from serve_apps.fleet_stats import FleetStats
 from serve_apps.gateway.charges import UNSTATED_OUTPUT_TOKENS, estimate_rt, size_of
 from serve_apps.gateway.meter import Account, Meter
 from serve_apps.gateway.report import Prefilled
-from serve_apps.online_stats import OnlineStats
+from serve_apps.online_server import OnlineStats
 from serve_apps.spoken_server import SpokenLLMServer
 
 POLL_S = 0.02

@@ -1,9 +1,7 @@
-"""What an LLM server tells the harvest of its callers: a part of MeteredLLMServer, asked a few times a second."""
+"""What the callers of an engine felt, for the harvest: looked at a few times a second."""
 
 import time
 from typing import Any
-
-from ray.llm._internal.serve.core.server.llm_server import LLMServer
 
 from serve_apps.gateway.meter import Account, Meter
 
@@ -36,19 +34,6 @@ class OnlineTally:
             "waiting": sum(_ttft_ms(account) is None for account in live),
             "busy_share": share,
         }
-
-
-class OnlineStats(LLMServer):
-    """`online`, for the batch worker."""
-
-    _meter: Meter
-    _tally: OnlineTally | None = None
-
-    async def online(self) -> dict[str, Any]:
-        """See OnlineTally.look; for one who looks."""
-        if self._tally is None:
-            self._tally = OnlineTally(self._meter)
-        return self._tally.look()
 
 
 def covered_s(spans: list[tuple[float, float]]) -> float:

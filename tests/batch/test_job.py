@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,9 +27,9 @@ WAIT_S = 180
 class Bench:
     """A store, contents, an engine and a cluster, and what a test does with them."""
 
-    def __init__(self, folder: Path, engine: BatchEngine) -> None:
+    def __init__(self, folder: Path, engine: BatchEngine, **config: Any) -> None:
         self.config = BatchConfig(
-            database=f"sqlite:///{folder}/batch.db", files=str(folder / "batch"), lease_s=6, window_rows=50
+            database=f"sqlite:///{folder}/batch.db", files=str(folder / "batch"), lease_s=6, window_rows=50, **config
         )
         migrate(self.config.database_url())
         self.store, self.contents = Store(self.config.database_url()), Contents(self.config.files_url())
@@ -228,25 +229,31 @@ def test_a_kill_loses_doubles_and_repays_nothing(bench: Bench, victim: str) -> N
 
 
 def test_a_power_cut_loses_doubles_and_repays_nothing(tmp_path: Path) -> None:
-    """Everything at once; another cluster goes on."""
+    """Everything at once; another cluster goes on. A worker with nothing to do ends."""
     with batch_engine() as engine:
-        bench = Bench(tmp_path, engine)
+        bench = Bench(tmp_path, engine, idle_s=2)
         with bench.started() as cluster, ExitStack() as heir:
+            workers: list[psutil.Process] = []
 
-            def cut() -> None:
-                cluster.kill()
-                heir.enter_context(bench.started())
+            def inherit() -> None:
+                workers.append(heir.enter_context(bench.started()).find("ray::BatchWorker"))
 
-            killed_and_resumed(bench, 60, cut)
+            killed_and_resumed(bench, 60, cluster.kill, inherit)
+            workers[0].wait(WAIT_S)
 
 
-def killed_and_resumed(bench: Bench, after_rows: int, kill: Callable[[], object], total: int = 300) -> None:
+def killed_and_resumed(
+    bench: Bench, after_rows: int, kill: Callable[[], object], then: Callable[[], object] = lambda: None
+) -> None:
+    """300 rows; `kill` after so many, and `then` what may be needed to go on."""
+    total = 300
     bench.engine.row_s = 0.1
     prompts = [f"row {number}" for number in range(total)]
     id = bench.submit(rows(prompts))
     before = bench.wait(id, lambda batch: batch.completed >= after_rows)
     kill()
     finished = journaled(bench, id)
+    then()
     batch = bench.wait(id, ended)
     assert batch.status == "completed", batch.errors
     assert before.completed < total and batch.completed == total and batch.error_file_id is None

@@ -55,16 +55,11 @@ def _stub_kill(victim: str, say: Say) -> str:
     with tempfile.TemporaryDirectory() as folder, batch_engine() as engine, ExitStack() as heir:
         bench = Bench(Path(folder), engine)
         with bench.started() as cluster:
-
-            def kill() -> None:
-                if victim == "power":
-                    cluster.kill()
-                    heir.enter_context(bench.started())
-                else:
-                    cluster.find(victim).kill()
-
             try:
-                killed_and_resumed(bench, after_rows, kill)
+                if victim == "power":
+                    killed_and_resumed(bench, after_rows, cluster.kill, lambda: heir.enter_context(bench.started()))
+                else:
+                    killed_and_resumed(bench, after_rows, lambda: cluster.find(victim).kill())
             except AssertionError as error:
                 return f"{victim} killed after {after_rows} rows: {error}"
     return ""
