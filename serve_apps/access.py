@@ -161,6 +161,16 @@ class Access:
         return HTMLResponse(ASK_FOR_A_LINK, 401) if page else _error(401, "a link is wanted: firstclause link")
 
 
+def check_secrets(deployment: Deployment) -> None:
+    """Raises InputError where a secret that the page or a call needs is not in the environment."""
+    if deployment.login:
+        Links.of(deployment.access, os.environ)
+    for server in deployment.voice.ice_servers:
+        if server.secret_env and not os.environ.get(server.secret_env):
+            problem = f"not set: it holds the secret of {server.urls[0]}"
+            raise InputError("environment", server.secret_env, MISSING, problem)
+
+
 def pass_for_a_minute(deployment: Deployment) -> dict[str, str]:
     """The header that opens what is behind the login, for a command on a machine that has the secret.
 

@@ -72,10 +72,9 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
 
 def _check_access(deployment: Deployment) -> None:
     """Raises InputError where a secret is missing or the certificate is of no use."""
-    if deployment.login:
-        from serve_apps.access import Links
+    from serve_apps.access import check_secrets
 
-        Links.of(deployment.access, os.environ)
+    check_secrets(deployment)
     if tls := deployment.http.tls:
         problem = certificate_problem(tls.certificate, tls.key, datetime.now(UTC))
         if problem:

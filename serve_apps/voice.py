@@ -12,7 +12,7 @@ from ray import serve
 from configs.budgets import Budget
 from configs.deployment import Deployment
 from serve_apps import llm
-from serve_apps.access import Access
+from serve_apps.access import Access, check_secrets
 from serve_apps.status import status_routes
 from serve_apps.voice_chat import ServeChat
 from serve_apps.voice_metrics import RayTally
@@ -34,6 +34,7 @@ class VoiceApp:
     async def __init__(  # type: ignore[misc]  # Ray awaits it
         self, deployment: Deployment, budget: Budget, models: dict[str, Path], llm_server: str
     ) -> None:
+        check_secrets(deployment)
         if deployment.http.loopback:
             offer_loopback()
         self._deployment = deployment

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from configs.deployment import Deployment, load_deployment
 from configs.errors import InputError
 from configs.schema import parse
-from serve_apps.access import REMEMBERED, Access, Limits, Links, client_address, origin_allowed
+from serve_apps.access import REMEMBERED, Access, Limits, Links, check_secrets, client_address, origin_allowed
 from tests.support.cli import run_firstclause
 
 # httpx beneath Starlette's test client
@@ -78,6 +78,16 @@ def test_a_missing_or_weak_secret_is_named(value: str | None) -> None:
     environment = {} if value is None else {"FIRSTCLAUSE_LINK_SECRET": value}
     with pytest.raises(InputError, match="FIRSTCLAUSE_LINK_SECRET"):
         Links.of(deployment().access, environment)
+
+
+def test_a_relay_whose_secret_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load_deployment().model_dump(mode="json")
+    data["voice"]["ice_servers"] = [{"urls": ["turn:relay.example"], "secret_env": "RELAY_SECRET"}]
+    config = parse(Deployment, data, "test")
+    with pytest.raises(InputError, match="RELAY_SECRET"):
+        check_secrets(config)
+    monkeypatch.setenv("RELAY_SECRET", "x")
+    check_secrets(config)
 
 
 def test_the_page_is_open_on_loopback_and_behind_a_link_elsewhere() -> None:
