@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Select, and_, create_engine, event, make_url, or_, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
@@ -33,6 +31,9 @@ Row = TypeVar("Row", StoredFile, Batch)
 
 def migrate(url: str) -> None:
     """Bring the database at `url` (SQLAlchemy's) to the newest tables; made if it is not there."""
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(batch.__path__[0]) / "migrations"))
     engine = _engine(url)
