@@ -46,7 +46,7 @@ def is_type(kind: str) -> Callable[[Event], bool]:
 
 async def expect(call: Call, wanted: Callable[[Event], bool], since: int = 0) -> Event:
     event = await call.wait_for(wanted, PATIENCE_S, since)
-    assert event is not None, f"waited in vain; there were {[e.type for e in call.events]}"
+    assert event is not None, f"waited in vain; there were {[(round(e.at_s, 1), e.type, e.data) for e in call.events]}"
     return event
 
 
