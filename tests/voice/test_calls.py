@@ -102,7 +102,9 @@ async def test_typing_instead_of_speaking(voice_url: str, llm: ScriptedLlm) -> N
 
 
 async def test_a_40_s_monologue_loses_no_half(voice_url: str, llm: ScriptedLlm, say: Say) -> None:
-    parts = [say(f"{a} is the {b} thing that I want to tell you about today, before we go on.") for a, b, *_ in MONOLOGUE]
+    parts = [
+        say(f"{a} is the {b} thing that I want to tell you about today, before we go on.") for a, b, *_ in MONOLOGUE
+    ]
     clip = join(*(piece for part in parts for piece in (part, silence(0.12, part.rate))))
     assert clip.duration_s > 38
     async with calling(voice_url) as call:
