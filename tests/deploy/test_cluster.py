@@ -64,17 +64,19 @@ def test_a_deploy_serves_through_every_node_and_a_second_changes_nothing(
 
 
 def test_a_rolling_upgrade_fails_no_request_and_a_second_deploy_meanwhile_is_told_to_wait(
-    fleet: Cluster, ship: Callable[..., dict[str, Any]], parcel: Path
+    fleet: Cluster, ship: Callable[..., dict[str, Any]], parcel: Path, tmp_path: Path
 ) -> None:
+    gate = tmp_path / "gate"
     with Load(fleet, fleet.nodes["one"].address) as load:
         upgrade = subprocess.Popen(
-            fleet.head.command(*command(parcel, version("2"))), env=fleet.environment, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+            fleet.head.command(*command(parcel, version("2", gate=str(gate)))), env=fleet.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
         )  # fmt: skip
         assert upgrade.stdout is not None and upgrade.stderr is not None
         while "deploying" not in (line := upgrade.stderr.readline()):
             assert line, upgrade.stdout.read()
         busy = ship(version("3"))
+        gate.touch()
         outcome = json.loads(upgrade.communicate(timeout=300)[0])
     assert busy["outcome"] == "busy" and "another deploy" in busy["problems"][0]
     assert outcome["outcome"] == "serving"
@@ -96,7 +98,7 @@ def test_a_version_that_does_not_start_is_rolled_back_and_nobody_notices(
 
 def test_ctrl_c_restores_what_ran_before(fleet: Cluster, ship: Callable[..., dict[str, Any]], parcel: Path) -> None:
     interrupted = subprocess.Popen(
-        fleet.head.command(*command(parcel, version("interrupted", fails=True))), env=fleet.environment,
+        fleet.head.command(*command(parcel, version("interrupted", gate="/no/gate"))), env=fleet.environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert interrupted.stderr is not None

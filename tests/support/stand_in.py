@@ -5,6 +5,8 @@ It is sent to a cluster as the product's code is, by `python -m tests.support.sh
 
 import asyncio
 import os
+import time
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -19,7 +21,9 @@ api = FastAPI()
 class StandIn:
     """Says who it is, after as long as it was asked to take."""
 
-    def __init__(self, version: str, fails: bool) -> None:
+    def __init__(self, version: str, fails: bool, gate: str | None) -> None:
+        while gate and not Path(gate).exists():  # a start that takes as long as a test wants
+            time.sleep(0.1)
         if fails:
             raise RuntimeError("this version cannot start")
         self.version = version
@@ -38,5 +42,5 @@ def build(arguments: dict[str, Any]) -> serve.Application:
         max_ongoing_requests=100,
         graceful_shutdown_timeout_s=30,
         ray_actor_options={"num_cpus": 1, "label_selector": arguments.get("nodes")},
-    ).bind(arguments["version"], arguments.get("fails", False))
+    ).bind(arguments["version"], arguments.get("fails", False), arguments.get("gate"))
     return application
