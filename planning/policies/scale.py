@@ -24,7 +24,8 @@ from planning.quantities import Ceiling, Count, Fraction, NonNegative, Positive
 class GrowthConfig(Frozen):
     """What demand grows by while a replica loads, measured as planning.headroom does on the past `history_s`.
 
-    Its means over `step_s`, which hide the noise of single arrivals; until there are `enough_s` of them, ScaleConfig's headroom_fraction holds.
+    Its means over `step_s`, which hide the noise of single arrivals; until there are `enough_s` of them, ScaleConfig's
+    headroom_fraction holds.
     """
 
     load_time_s: NonNegative
