@@ -28,8 +28,6 @@ FRAMES_PER_S = 100
 WHISPER_WINDOW_S = 30
 LEAST_S = 0.02
 
-CONTEXT_CHARACTERS = 200
-"""Of what was said before the clip, so much is told to the model: it spells and joins accordingly."""
 TICK_MS = 20
 """A position of the encoder."""
 
@@ -76,7 +74,6 @@ class _Clip:
     """What the model is asked."""
 
     audio: Audio
-    context: str = ""
     timed: bool = False
 
 
@@ -93,7 +90,6 @@ class Recognizer:
         # window, and repeats 'Yes.' seven times (word error rate on 72 short clips 31 % without, 3 % with).
         names = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>")
         self._prompt = [_token_id(tokenizer, name) for name in names]
-        self._context_mark = _token_id(tokenizer, "<|startofprev|>")
         self._end = _token_id(tokenizer, "<|endoftext|>")
         self._tokenizer = tokenizer
         self._jobs: list[tuple[int, int, _Clip, asyncio.Future[Transcript]]] = []
@@ -101,24 +97,24 @@ class Recognizer:
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    async def transcribe(self, audio: Audio, urgency: Urgency, context: str = "", timed: bool = False) -> Transcript:
+    async def transcribe(self, audio: Audio, urgency: Urgency, timed: bool = False) -> Transcript:
         """The words in mono float `audio` at 16 kHz, at most 30 s; `timed`: with where each one ends.
 
-        `context` is what was said before the clip. Cancelling drops a job that has not begun, and what is left of one
+        Cancelling drops a job that has not begun, and what is left of one
         between its encoder and its decoder.
         """
         future: asyncio.Future[Transcript] = asyncio.get_running_loop().create_future()
         with self._wake:
-            heapq.heappush(self._jobs, (urgency, next(self._order), _Clip(audio, context, timed), future))
+            heapq.heappush(self._jobs, (urgency, next(self._order), _Clip(audio, timed), future))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="asr", daemon=True)
                 self._thread.start()
             self._wake.notify()
         return await future
 
-    def transcribe_now(self, audio: Audio, context: str = "", timed: bool = False) -> Transcript:
+    def transcribe_now(self, audio: Audio, timed: bool = False) -> Transcript:
         """The same on the calling thread."""
-        transcript = self._transcribe(_Clip(audio, context, timed), lambda: False)
+        transcript = self._transcribe(_Clip(audio, timed), lambda: False)
         assert transcript is not None, "nobody cancels it"
         return transcript
 
@@ -126,10 +122,6 @@ class Recognizer:
         seconds = len(clip.audio) / SAMPLE_RATE
         if seconds < LEAST_S:
             return Transcript("")
-        prompt = self._prompt
-        if clip.context:
-            words = self._tokenizer.encode(" " + clip.context[-CONTEXT_CHARACTERS:].strip(), add_special_tokens=False)
-            prompt = [self._context_mark, *words.ids, *prompt]
         most = LEAST_TOKENS + int(TOKENS_PER_S * seconds)
         for more_frames in RETRIES_FRAMES:
             encoded = self._model.encode(self._features(clip.audio, more_frames))
@@ -137,7 +129,7 @@ class Recognizer:
                 return None
             # The library takes the smaller of half of max_length and what the prompt leaves of it.
             [result] = self._model.model.generate(
-                encoded, [prompt], beam_size=1, max_length=min(448, max(2 * most, len(prompt) + most)),
+                encoded, [self._prompt], beam_size=1, max_length=min(448, 2 * most),
                 return_scores=True, return_no_speech_prob=True, suppress_tokens=[-1],
             )  # fmt: skip
             if len(result.sequences_ids[0]) < most:

@@ -2,7 +2,7 @@
 
 Only the end of a turn is open to change. Two transcripts of the same beginning that agree on its words settle them
 (LocalAgreement-2, Macháček et al. 2023), and once the clip is long enough the settled part is cut off: its words stand,
-and are the next transcript's context. So the last transcript, which the caller waits for, has a short clip to do.
+and the next clip begins behind them. So the last transcript, which the caller waits for, has a short clip to do.
 
 Pure: positions are milliseconds of received audio.
 """
@@ -27,7 +27,7 @@ class Growing:
     _before: tuple[str, ...] = ()
 
     @property
-    def context(self) -> str:
+    def standing(self) -> str:
         """The words that stand."""
         return " ".join(text for text in self.said if text)
 

@@ -126,11 +126,11 @@ class Hearing(FrameProcessor):
 
     def _transcribe(self, to_ms: float) -> Coroutine[Any, Any, str]:
         """Recognise what has not settled yet, up to a position. The sound is taken now: it may be forgotten at once."""
-        return self._recognise(self._utterance.audio(self._words.start_ms, to_ms), self._words.context)
+        return self._recognise(self._utterance.audio(self._words.start_ms, to_ms))
 
-    async def _recognise(self, audio: Audio, context: str) -> str:
+    async def _recognise(self, audio: Audio) -> str:
         try:
-            return (await self._recognizer.transcribe(audio, Urgency.FINAL, context)).text
+            return (await self._recognizer.transcribe(audio, Urgency.FINAL)).text
         except Exception as error:  # noqa: BLE001 - the turn is lost, the call goes on
             logger.error("recognition failed: {}", error)
             return ""
@@ -185,10 +185,10 @@ class Hearing(FrameProcessor):
 
     async def _show(self, words: Growing, audio: Audio, from_ms: float, to_ms: float) -> None:
         """The words so far, to the one who shows them; and what has settled of them is cut off."""
-        context, timed = words.context, to_ms - from_ms >= CUT_CLIP_MS / 2
+        before, timed = words.standing, to_ms - from_ms >= CUT_CLIP_MS / 2
         urgency = Urgency.FINAL if to_ms - from_ms >= CUT_CLIP_MS else Urgency.INTERIM
-        transcript = await self._recognizer.transcribe(audio, urgency, context, timed)
-        text = f"{context} {transcript.text}".strip()
+        transcript = await self._recognizer.transcribe(audio, urgency, timed)
+        text = f"{before} {transcript.text}".strip()
         if words is self._words and words.start_ms == from_ms and words.settle(transcript.words, to_ms):
             self._forget()
         if text:

@@ -30,7 +30,7 @@ class HummingVoice:
 class Parrot:
     """Hears HEARD in everything."""
 
-    async def transcribe(self, audio: Audio, urgency: Urgency, prefix: tuple[int, ...] = ()) -> Transcript:
+    async def transcribe(self, audio: Audio, urgency: Urgency, timed: bool = False) -> Transcript:
         return Transcript(HEARD)
 
 

@@ -43,7 +43,7 @@ class SlowRecognizer:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
 
-    async def transcribe(self, audio: Audio, urgency: Urgency, context: str = "", timed: bool = False) -> Transcript:
+    async def transcribe(self, audio: Audio, urgency: Urgency, timed: bool = False) -> Transcript:
         await asyncio.sleep(self._stages.asr)
         return Transcript(self._stages.words(len(audio) / 16_000))
 

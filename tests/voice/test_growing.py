@@ -15,7 +15,7 @@ def test_a_short_clip_is_heard_whole_each_time() -> None:
     growing = Growing(0)
     for until_ms in (1000, 2000, 3000, 4000):
         assert not growing.settle(heard(until_ms), until_ms)
-    assert (growing.start_ms, growing.context) == (0, "")
+    assert (growing.start_ms, growing.standing) == (0, "")
 
 
 def test_words_that_two_transcripts_agree_on_stand_but_for_the_newest() -> None:
@@ -23,7 +23,7 @@ def test_words_that_two_transcripts_agree_on_stand_but_for_the_newest() -> None:
     growing.settle(heard(4000), 4000)
     assert growing.settle(heard(5000), 5000)
     assert growing.start_ms == 5000 - KEEP_MS
-    assert growing.context == "Please tell me about the long and"
+    assert growing.standing == "Please tell me about the long and"
 
 
 def test_one_transcript_settles_nothing() -> None:
@@ -35,14 +35,14 @@ def test_words_behind_a_disagreement_stay_open() -> None:
     growing = Growing(0)
     growing.settle(heard(5000, ["Please", "sell", *SENTENCE[2:]]), 5000)
     assert growing.settle(heard(6000), 6000)
-    assert growing.context == "Please"
+    assert growing.standing == "Please"
 
 
 def test_case_and_punctuation_are_no_disagreement() -> None:
     growing = Growing(0)
     growing.settle(heard(5000, ["please,", *SENTENCE[1:]]), 5000)
     assert growing.settle(heard(6000), 6000)
-    assert growing.context.startswith("Please tell me")
+    assert growing.standing.startswith("Please tell me")
 
 
 def test_agreement_goes_on_behind_a_cut() -> None:
@@ -55,10 +55,10 @@ def test_agreement_goes_on_behind_a_cut() -> None:
     assert growing.said == ["Please tell me about the long and", "very old history"]
 
 
-def test_what_stood_in_a_pause_is_the_context() -> None:
+def test_what_stood_in_a_pause_stands() -> None:
     growing = Growing(500)
     growing.stand("Please tell me", 2500)
-    assert (growing.start_ms, growing.context) == (2500, "Please tell me")
+    assert (growing.start_ms, growing.standing) == (2500, "Please tell me")
 
 
 def test_a_text_that_is_known_later_keeps_its_place() -> None:
@@ -66,4 +66,4 @@ def test_a_text_that_is_known_later_keeps_its_place() -> None:
     index = growing.stand("", 20_000)
     growing.stand("and more", 25_000)
     growing.said[index] = "A long one"
-    assert growing.context == "A long one and more"
+    assert growing.standing == "A long one and more"
