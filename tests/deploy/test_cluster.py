@@ -1,6 +1,6 @@
 """A real Ray cluster of three nodes, each a network namespace: deployed to, upgraded, rolled back, attacked.
 
-Killed nodes and scaling are in `make verify PART=deploy`.
+In `make verify PART=deploy`, with killed nodes and scaling: three nodes of Ray on two cores are slow to agree.
 The application is a stand-in: what is tested is how it gets there and stays. test_product.py deploys the product.
 """
 
@@ -24,7 +24,7 @@ from tests.support.namespaces import Host
 from tests.support.ship_stand_in import code
 from tests.support.stand_in_fleet import CPU, Load, command, replica_pids, version, who
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

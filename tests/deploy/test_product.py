@@ -22,7 +22,7 @@ from loadtests.wav import Clip
 from serve_apps.access import PARAMETER, Links
 from tests.support.cluster import Cluster, cluster
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(900)]
 
 LINK_KEY = "a-key-that-signs-links-in-tests"
 WORKER = {"node-kind": "cpu"}

@@ -16,7 +16,7 @@ from tests.verify.section import Part, replaced
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "VERIFY.md"
-NOT_PARTS = {"__main__", "__init__", "section"}
+NOT_PARTS = {"__main__", "__init__", "section", "suite"}
 
 
 def parts() -> list[str]:

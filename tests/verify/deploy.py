@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.support.cluster import Cluster, cluster
 from tests.support.ship_stand_in import code
 from tests.support.stand_in_fleet import CPU, Load, replica_nodes, replica_pids, ship, version
+from tests.verify import suite
 from tests.verify.section import Part
 
 BEFORE_S, AFTER_S, PATIENCE_S = 5, 5, 180
@@ -117,13 +118,15 @@ def _until(fleet: Cluster, done: Callable[[], bool], what: str) -> None:
 
 
 def verify(say: Callable[[str], None]) -> Part:
-    """About five minutes. Floors: planned changes fail no request; after a kill the failures end, and nothing hangs."""
+    """A quarter of an hour. Floors: planned changes fail no request; after a kill the failures end; nothing hangs."""
     with tempfile.TemporaryDirectory() as folder, cluster() as fleet:
         fleet.add("head", cpus=0)
         fleet.add("one", 2, CPU)
         fleet.add("two", 2, CPU)
         events = run(fleet, code(Path(folder)), say)
-    short = [
+    outcomes = suite.run(say, "deploy/test_cluster.py", "deploy/test_product.py")
+    short = suite.short(outcomes)
+    short += [
         f"{seen.name}: {len(seen.failures)} of {seen.requests} requests failed"
         for seen in events
         if seen.failures and not seen.may_fail
@@ -138,6 +141,7 @@ def verify(say: Callable[[str], None]) -> Part:
     return Part(
         "A head and two workers of two CPUs, each a network namespace of this machine, with token authentication; ten "
         'requests a second of 0.2 s each, from a further one through the head. "Whole again" is when Ray Serve counts '
-        "the replicas that are wanted, and for a deploy when the command ends.\n\n" + table,
+        "the replicas that are wanted, and for a deploy when the command ends.\n\n"
+        f"{table}\n\nA cluster deployed to, with a stand-in and with the product: {suite.passed(outcomes)}.",
         short,
     )

@@ -4,19 +4,16 @@ The comparison is `firstclause loadtest voice --peer`'s own code; the scenarios 
 `make test` leaves out; word error rates and pauses are in hearing/.
 """
 
-import contextlib
-import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from configs.deployment import DEFAULT_CONFIG
 from loadtests.peers.compare import PEER, PRODUCT, TUNED, compare, summaries
 from loadtests.peers.load import read_peer_load
 from loadtests.peers.table import markdown
+from tests.verify import suite
 from tests.verify.hearing.report import verify as verify_hearing
 from tests.verify.section import Part
 
@@ -25,32 +22,6 @@ CALLERS = (1, 2, 4)
 OF_STOCK, OF_TUNED = 0.2, 0.4
 """The floor of one caller's p50 on two cores: so much of the peer's."""
 WER_FLOOR = 0.2
-TESTS = Path(__file__).parents[1]
-
-
-class Outcomes:
-    """A pytest plugin that keeps what became of each test."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, str] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid.partition("::")[2]
-        if report.when == "call" or report.outcome != "passed":
-            self.of[name] = report.outcome
-
-
-def scenarios(say: Callable[[str], None]) -> dict[str, str]:
-    """Every call of the suite: test -> passed, failed or skipped."""
-    outcomes = Outcomes()
-    files = [str(TESTS / "voice" / "scenarios"), str(TESTS / "voice" / "test_calls.py")]
-    files.append(str(TESTS / "voice" / "test_twilio.py"))
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        pytest.main(["-q", "-m", "system", *files], plugins=[outcomes])
-    if "failed" in outcomes.of.values():
-        say(output.getvalue())
-    return outcomes.of
 
 
 def verify(say: Callable[[str], None]) -> Part:
@@ -66,19 +37,18 @@ def verify(say: Callable[[str], None]) -> Part:
         with private_deployment(DEFAULT_CONFIG, max(CALLERS)) as (url, config):
             compare("stock-pipecat", url, config, load, TURNS, CALLERS, folder, speak, say)
         found = summaries(folder, load, load_ears(), say)
-    outcomes = scenarios(say)
+    outcomes = suite.run(say, "voice/scenarios", "voice/test_calls.py", "voice/test_twilio.py")
     hearing, hearing_short = verify_hearing(say)
     ratios = {arm: _p50(found["1"][PRODUCT]) / _p50(found["1"][arm]) for arm in (PEER, TUNED)}
-    passed = sum(outcome == "passed" for outcome in outcomes.values())
     return Part(
         "From the caller's last sound to the first audible sound of the reply; the pipelines interleaved; same models, "
         f"LLM tier, system prompt, caller and questions, {TURNS} turns each. An unanswered turn counts as "
         f"{load.reply_timeout_s:g} s. At one caller the product's p50 is {ratios[PEER]:.2f} of stock pipecat's and "
         f"{ratios[TUNED]:.2f} of the tuned one's.\n\n{markdown(found)}\n"
-        f"Scenarios over the wire: {passed} of {len(outcomes)} passed.\n\n{hearing}",
+        f"Scenarios over the wire: {suite.passed(outcomes)}.\n\n{hearing}",
         [
             *_short(found, ratios),
-            *(f"{test}: {result}" for test, result in outcomes.items() if result != "passed"),
+            *suite.short(outcomes),
             *hearing_short,
         ],
     )
