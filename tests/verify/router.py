@@ -34,6 +34,7 @@ from tests.support.compared_routers import ARMS
 from tests.support.deployment import own_cache
 from tests.support.net import free_port
 from tests.support.routing_capacity import served_per_s
+from tests.verify import suite
 from tests.verify.section import Part
 
 Say = Callable[[str], None]
@@ -53,10 +54,18 @@ def verify(say: Say) -> Part:
         routing_simulated(say, short),
         scaling_simulated(say, short),
         noise(say, short),
+        scaled_in_serve(say, short),
         load_times(say, short),
         compared_on_replicas(say, short),
     ]
     return Part("\n\n".join(text), short)
+
+
+def scaled_in_serve(say: Say, short: list[str]) -> str:
+    """The autoscaling policy in Ray Serve, with replicas that start and end slowly."""
+    outcomes = suite.run(say, "serve_apps/replicas/test_scaling_serve.py")
+    short += suite.short(outcomes)
+    return f"### Scaling in Ray Serve\n\nSlow starts, a burst, streams open at a scale-down: {suite.passed(outcomes)}."
 
 
 # -- decision time ---------------------------------------------------------------------------------------------------

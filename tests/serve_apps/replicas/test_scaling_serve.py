@@ -1,4 +1,7 @@
-"""The autoscaling policy inside real Ray Serve: replicas that start when a file says so and hold their replies."""
+"""The autoscaling policy inside real Ray Serve: replicas that start when a file says so and hold their replies.
+
+In `make verify PART=router`: Ray's autoscaler waits in real minutes.
+"""
 
 import asyncio
 import time
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 # ruff: noqa: ASYNC110  # replicas are other processes: a file is the gate
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.long]
 
 RATE = 1000.0  # resource tokens a second
 
