@@ -18,22 +18,29 @@ from serve_apps.applications import APPLICATIONS, http_options, models_of
 from serve_apps.certificate import certificate_problem
 from serve_apps.quiet import QUIET
 
+PORT_PATIENCE_S = 5.0
+
 
 class PortTaken(RuntimeError):
     """Something else listens where the applications are to be served."""
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises PortTaken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise PortTaken(
-                f"http.port = {port}: {host}:{port} is taken ({error.strerror}); "
-                "end what listens there, or set another port in the config"
-            ) from error
+    """Raises PortTaken: a proxy that was told to stop gives its port back within `PORT_PATIENCE_S`."""
+    deadline = time.monotonic() + PORT_PATIENCE_S
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+                return
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    raise PortTaken(
+                        f"http.port = {port}: {host}:{port} is taken ({error.strerror}); "
+                        "end what listens there, or set another port in the config"
+                    ) from error
+        time.sleep(0.25)
 
 
 def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
