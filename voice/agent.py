@@ -116,6 +116,8 @@ class Agent(FrameProcessor):
         await self.push_frame(rtvi("user-started-speaking"))
 
     async def _on_words(self, text: str) -> None:
+        if not self._caller_speaks:
+            return  # of a turn that is over: its last transcript is known
         await self.push_frame(rtvi("user-transcription", text=self._with_carried(text), final=False))
         if self._gate.spoken is not None and interrupts(text, self._config.turn_taking):
             await self._interrupt()
@@ -123,7 +125,10 @@ class Agent(FrameProcessor):
     async def _on_guess(self, frame: GuessFrame) -> None:
         confirmed = self._early.pop(frame.guess, None)
         self._early = {guess: early for guess, early in self._early.items() if guess > frame.guess}
-        if not frame.text or (self._gate.spoken is not None and not interrupts(frame.text, self._config.turn_taking)):
+        taken_back = bool(self._carried) and self._gate.spoken is None  # an answer, by words that came to nothing
+        if (not frame.text and not taken_back) or (
+            self._gate.spoken is not None and not interrupts(frame.text, self._config.turn_taking)
+        ):
             # A cough, or 'mhmm' over the agent: it goes on where it paused.
             self._playout.resume()
             if confirmed is not None:

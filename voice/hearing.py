@@ -110,6 +110,7 @@ class Hearing(FrameProcessor):
         else:
             voice_end_ms = self._utterance.last_loud_ms(self._heard_ms - event.silence_ms)
             at = self._utterance.arrived_at(voice_end_ms)
+            self._cancel(self._interim)
             self._transcript = None  # the turn's words may still be on their way: the next turn leaves them alone
             await self.push_frame(ConfirmedFrame(event.guess, at, time.monotonic()))
 
@@ -191,7 +192,7 @@ class Hearing(FrameProcessor):
         text = f"{before} {transcript.text}".strip()
         if words is self._words and words.start_ms == from_ms and words.settle(transcript.words, to_ms):
             self._forget()
-        if text:
+        if text and words is self._words:
             await self.push_frame(WordsFrame(text))
 
     def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":

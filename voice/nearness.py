@@ -20,7 +20,7 @@ FORGET_FRAMES = 250
 """Eight seconds without the caller's voice, and any voice may be the caller's."""
 OWN_FRAMES = 31
 """A second: as long as a sound of ours may take to come back."""
-BELOW_CALLER_DB, BELOW_OWN_DB = 8.0, 14.0
+BELOW_CALLER_DB, BELOW_OWN_DB = 12.0, 14.0
 VOICED = 0.5
 SILENCE_DBFS = -90.0
 

@@ -32,6 +32,7 @@ class Stages:
     """How long each stage takes, in seconds; what is heard in so many seconds of sound; what the LLM was asked."""
 
     asr: float = BASE_S
+    interim: float = BASE_S
     llm_first_token: float = BASE_S
     clause: float = BASE_S
     tts: float = BASE_S
@@ -44,7 +45,7 @@ class SlowRecognizer:
         self._stages = stages
 
     async def transcribe(self, audio: Audio, urgency: Urgency, timed: bool = False) -> Transcript:
-        await asyncio.sleep(self._stages.asr)
+        await asyncio.sleep(self._stages.asr if urgency is Urgency.FINAL else self._stages.interim)
         return Transcript(self._stages.words(len(audio) / 16_000))
 
 

@@ -34,3 +34,20 @@ async def test_a_caller_who_goes_on_before_the_words_are_known_gets_one_answer_t
     audible_ms = first_loud_start_ms(call.recording.agent(), call.recording.rate, 0)
     assert audible_ms is not None
     assert audible_ms > (said.at_s + said.clip.duration_s) * 1000 - 500, "nothing sounds while the caller speaks"
+
+
+async def test_words_that_are_shown_too_late_do_not_interrupt_the_answer(say: Callable[[str], Clip]) -> None:
+    question = say("How many continents are there on Earth?")
+    stages = Stages(asr=0.1, interim=2.0, words=lambda _: "how many continents")
+    async with serving(stages) as url:
+        call = await dial(url)
+        try:
+            await call.say(question)
+            reply = await call.wait_for(
+                lambda event: event.type == "server-message" and event.data.get("kind") == "reply", timeout_s=20
+            )
+        finally:
+            await call.hang_up()
+    assert reply is not None, call.events
+    assert not reply.data["interrupted"]
+    assert reply.data["text"] == "It is this."
