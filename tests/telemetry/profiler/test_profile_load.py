@@ -94,7 +94,8 @@ def test_a_start_is_timed_asked_for_its_memory_and_over(stand_in, tmp_path):
     loaded = start_once(stand_in("load"), weights(tmp_path))
     assert 0 < loaded.load_time_s <= time.perf_counter() - begun
     assert loaded.kv_capacity_tokens == 320
-    assert sum(loaded.parts.values()) == pytest.approx(loaded.load_time_s)
+    # The log's 0.01 s for the weights may be longer than the stand-in took from one mark to the next.
+    assert sum(loaded.parts.values()) == pytest.approx(loaded.load_time_s, abs=0.02)
     assert loaded.parts["weights_s"] == 0.01, "as the engine's log says"
     assert left_over(tmp_path) == []
 
