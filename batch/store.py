@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, and_, create_engine, event, make_url, or_, select, update
-from sqlalchemy.engine import Engine
+from sqlalchemy import Select, and_, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -23,9 +22,11 @@ from batch import lifecycle
 from batch.errors import Conflict, Invalid, LeaseLost, NotFound
 from batch.lifecycle import LIVE, Status, WrongStatus
 from batch.tables import Batch, StoredFile
+from configs.database import open_database
 
 MAX_FRUITLESS = 10
 """A batch that so many workers took up, none finishing a row, kills its workers."""
+BUSY_TIMEOUT_S = 30
 Row = TypeVar("Row", StoredFile, Batch)
 
 
@@ -36,7 +37,7 @@ def migrate(url: str) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(Path(batch.__path__[0]) / "migrations"))
-    engine = _engine(url)
+    engine = open_database(url, BUSY_TIMEOUT_S, poolclass=NullPool)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -47,7 +48,7 @@ class Store:
     """`clock` gives seconds since 1970. Its methods block: call them from a thread."""
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self._engine, self._clock = _engine(url), clock
+        self._engine, self._clock = open_database(url, BUSY_TIMEOUT_S, poolclass=NullPool), clock
 
     # The API's side
 
@@ -227,28 +228,6 @@ class Store:
 
 def new_file_id() -> str:
     return f"file-{uuid.uuid4().hex}"
-
-
-def _engine(url: str) -> Engine:
-    where = make_url(url)
-    if where.get_backend_name() != "sqlite":
-        return create_engine(where, pool_pre_ping=True)
-    if where.database:
-        Path(where.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(where, poolclass=NullPool, connect_args={"timeout": 30})
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # the driver begins no transactions of its own
-        connection.execute("PRAGMA journal_mode=WAL")  # readers do not wait for a writer
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Any) -> None:
-        # A transaction that reads and then writes would else fail where another wrote in between.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
 
 
 def _file(session: Session, tenant: str, id: str) -> StoredFile:

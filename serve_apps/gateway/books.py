@@ -7,30 +7,27 @@ SQLite, this machine's): no two machines' clocks are compared.
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     Column,
     Connection,
-    Engine,
     Float,
     Index,
     Integer,
     MetaData,
     String,
     Table,
-    create_engine,
-    event,
     func,
     select,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
 
+from configs.database import open_database
 from planning.policies.quota import Bucket, Limit, Reservation, Verdict, full, reserve, settle
 
+BUSY_TIMEOUT_S = 10
 METADATA = MetaData()
 BUCKETS = Table(
     "buckets",
@@ -87,7 +84,7 @@ class Books:
     """Raises sqlalchemy.exc.SQLAlchemyError where the database cannot be reached."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
+        self._engine = open_database(url, BUSY_TIMEOUT_S)
         METADATA.create_all(self._engine)
         self._insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
 
@@ -176,25 +173,3 @@ class Books:
 
 def _reservation(row: Any) -> Reservation | None:
     return None if row is None else Reservation(row["charged_rt"], row["state"])
-
-
-def _engine(url: str) -> Engine:
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True)
-    if parsed.database:
-        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    engine = create_engine(parsed, connect_args={"timeout": 10})
-
-    @event.listens_for(engine, "connect")
-    def _connected(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself
-        connection.execute("PRAGMA journal_mode=WAL")
-        # A power failure may lose the last lines, never the books' consistency.
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    @event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
