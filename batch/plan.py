@@ -11,11 +11,10 @@ from typing import Any
 
 from batch import window
 from batch.rows import Request
+from configs.gateway import UNSTATED_OUTPUT_TOKENS
 from planning.offline import Cuts, OfflineOutputs, OfflineScenario, Pass, plan_offline
 from planning.profile import Profile
 
-UNSTATED_OUTPUT_TOKENS = 256
-"""Of a row without max_tokens."""
 SAMPLE_ROWS = 5000
 """Rows that are tokenised; more are taken to be like them."""
 

@@ -11,6 +11,8 @@ from configs.state import state_dir
 from configs.tenants import TENANTS_YAML, TenantsFiles
 
 CONFIGS = Path(__file__).parent
+UNSTATED_OUTPUT_TOKENS = 256
+"""What a reply without max_tokens is reckoned at where no configuration says."""
 
 
 class GatewayConfig(Frozen):
@@ -29,7 +31,7 @@ class GatewayConfig(Frozen):
     max_body_bytes: Annotated[int, Field(ge=1024)] = 2_097_152
     max_queue_s: Annotated[float, Field(gt=0)] = 120
     """How long a request may wait for admission before it is told to come again."""
-    unstated_output_tokens: Annotated[int, Field(ge=1)] = 256
+    unstated_output_tokens: Annotated[int, Field(ge=1)] = UNSTATED_OUTPUT_TOKENS
     """What a reply without max_tokens is reckoned at until it is measured."""
     max_stream_s: Annotated[float, Field(gt=0)] = 600
     """The longest reply, and so what a scale-down or a rollout waits for."""

@@ -3,7 +3,9 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args, get_type_hints
 
-CLOCKS = ("engine_ttft_ms", "engine_queue_ms", "engine_prefill_ms", "gateway_queue_ms", "route_ms", "server_ttft_ms")
+from telemetry.clocks import NAMES
+
+CLOCKS = NAMES
 
 OUTCOMES = {
     "ok": "a whole answer: content, and [DONE] after it",

@@ -5,7 +5,6 @@ by the engine under its tenant's name.
 """
 
 import asyncio
-import json
 import uuid
 from typing import Any
 
@@ -26,7 +25,7 @@ from batch.engine import Answer, Broken, Refused, judge
 from configs.tenants import PRIORITIES, cache_salt
 from planning.policies.route import Overloaded
 from serve_apps.batch_tier import ServeTier
-from serve_apps.gateway.admission import ACCOUNT_HEADER
+from serve_apps.gateway.admission import account_header
 from serve_apps.gateway.errors import ApiError, BadRequest, from_engine
 from serve_apps.gateway.ingress import STRIPPED, bad_body
 from serve_apps.gateway.report import Report
@@ -55,8 +54,7 @@ class ServeEngine:
         request.cache_salt = cache_salt(self._tenant)
         if method == "chat":
             _sanitize_chat_completion_request(request)
-        account = {"tenant": self._tenant, "class": "batch", "quota": None}
-        info = RawRequestInfo({"x-request-id": request_id, ACCOUNT_HEADER: json.dumps(account)})
+        info = RawRequestInfo({"x-request-id": request_id} | account_header(self._tenant, "batch"))
         replies = getattr(self._handle, method).remote(request, info)
         try:
             async with asyncio.timeout(self._tier.timeout_s):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.deployment import Deployment, LlmConfig
-from configs.errors import MISSING, InputError
 from configs.schema import load
 from planning.chunks import chunks
 from planning.profile import Profile
@@ -58,7 +57,7 @@ def engine_environment(config: LlmConfig) -> dict[str, str]:
     return environment
 
 
-def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -> "LLMConfig":
+def llm_config(config: LlmConfig, model: Path, profile: Profile) -> "LLMConfig":
     """Ray Serve LLM's configuration of the model whose files are at `model`; `profile` is what it is routed by."""
     from ray.llm._internal.serve.core.configs.accelerators import CPUConfig, GPUConfig
     from ray.serve.llm import LLMConfig
@@ -73,7 +72,6 @@ def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -
             "max_ongoing_requests": 8 * config.max_num_seqs,
             "request_router_config": router_config(config, model, profile),
             "health_check_timeout_s": 60,
-            "graceful_shutdown_timeout_s": 300,
             "max_surge_percent": config.surge_percent,
             **({"placement_group_bundle_label_selector": [config.nodes]} if config.nodes else {}),
         },
@@ -83,9 +81,9 @@ def llm_config(config: LlmConfig, model: Path, profile: Profile | None = None) -
     )
 
 
-def _chunked(config: LlmConfig, profile: Profile | None) -> dict[str, Any]:
+def _chunked(config: LlmConfig, profile: Profile) -> dict[str, Any]:
     """The engine's chunk sizes, where an SLO sets them."""
-    if config.step_slo_ms is None or profile is None:
+    if config.step_slo_ms is None:
         return {}
     sizes = chunks(config.step_slo_ms, config.max_num_seqs, config.block_size, profile)
     return {"max_num_batched_tokens": sizes.step_tokens, "long_prefill_token_threshold": sizes.prompt_tokens}
@@ -96,11 +94,9 @@ def _long_tokens(engine: dict[str, Any]) -> int:
     return int(engine.get("long_prefill_token_threshold") or engine["max_num_batched_tokens"])
 
 
-def _replicas(config: LlmConfig, profile: Profile | None) -> dict[str, Any]:
+def _replicas(config: LlmConfig, profile: Profile) -> dict[str, Any]:
     if config.scaling is None:
         return {"num_replicas": config.replicas}
-    if profile is None:
-        raise InputError("deployment", "llm.scaling", MISSING, "it needs the profile of gateway.profile")
     return {"autoscaling_config": autoscaling_config(config.scaling, profile)}
 
 

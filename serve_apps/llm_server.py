@@ -7,11 +7,12 @@ from typing import Any
 from ray.llm._internal.serve.core.protocol import RawRequestInfo
 from ray.serve.llm import LLMConfig
 
+from configs.gateway import UNSTATED_OUTPUT_TOKENS
 from configs.tenants import PRIORITIES
 from planning.profile import Profile
 from serve_apps.autoscaling_stats import WorkTally
 from serve_apps.fleet_stats import FleetStats
-from serve_apps.gateway.charges import UNSTATED_OUTPUT_TOKENS, estimate_rt, size_of
+from serve_apps.gateway.charges import estimate_rt, size_of
 from serve_apps.gateway.meter import Account, Meter
 from serve_apps.gateway.report import Prefilled
 from serve_apps.online_server import OnlineStats

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from serve_apps.gateway.meter import Account, Meter
+from serve_apps.gateway.meter import Meter
 
 
 class OnlineTally:
@@ -22,16 +22,16 @@ class OnlineTally:
         ttft_ms = [
             ms
             for account in (*live, *ended)
-            if account.request_id not in self._counted and (ms := _ttft_ms(account)) is not None
+            if account.request_id not in self._counted and (ms := account.ttft_ms) is not None
         ]
-        self._counted = {account.request_id for account in live if _ttft_ms(account) is not None}
+        self._counted = {account.request_id for account in live if account.ttft_ms is not None}
         spans = [(max(account.begun_s, self._looked_s), account.ended_s or now_s) for account in (*live, *ended)]
         busy_s = covered_s(spans)
         share = min(1.0, busy_s / (now_s - self._looked_s)) if now_s > self._looked_s else 0.0
         self._looked_s = now_s
         return {
             "ttft_ms": ttft_ms,
-            "waiting": sum(_ttft_ms(account) is None for account in live),
+            "waiting": sum(account.ttft_ms is None for account in live),
             "busy_share": share,
         }
 
@@ -43,10 +43,3 @@ def covered_s(spans: list[tuple[float, float]]) -> float:
         total_s += max(0.0, end - max(begin, end_s))
         end_s = max(end_s, end)
     return total_s
-
-
-def _ttft_ms(account: Account) -> float | None:
-    stats = account.states[0].stats if account.states else None
-    if stats is None or stats.first_token_ts <= 0:
-        return None
-    return float(stats.first_token_latency * 1000)

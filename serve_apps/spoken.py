@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from serve_apps.gateway.events import error_of, is_done
+
 Spoken = tuple[str, str | None]
 """A piece of a reply, and why it ended if it did ('stop', 'length')."""
 
@@ -14,16 +16,15 @@ def spoken(reply: Any) -> Iterator[Spoken]:
         for item in reply:
             yield from spoken(item)
     elif isinstance(reply, str):
-        for line in reply.splitlines():
-            if line.startswith("data: ") and line != "data: [DONE]":
-                yield from _choices(json.loads(line.removeprefix("data: ")))
+        if (error := error_of(reply)) is not None:
+            raise RuntimeError(error.get("message", "the engine's stream broke off"))
+        if not is_done(reply):
+            yield from _choices(json.loads(reply.removeprefix("data: ")))
     elif (error := getattr(reply, "error", None)) is not None:
         raise RuntimeError(error.message)
 
 
 def _choices(chunk: dict[str, Any]) -> Iterator[Spoken]:
-    if "error" in chunk:
-        raise RuntimeError(chunk["error"]["message"])
     for choice in chunk["choices"]:
         text, ended = choice["delta"].get("content") or "", choice.get("finish_reason")
         if text or ended:

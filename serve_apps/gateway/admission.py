@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from configs.tenants import Tenant
+from configs.tenants import Quota, Tenant
 from planning.policies.quota import Limit
 from planning.profile import Profile
 from serve_apps.gateway.books import Books, Entry
@@ -26,6 +26,12 @@ logger = logging.getLogger("ray.serve")
 
 ACCOUNT_HEADER = "x-firstclause-account"
 """Between the gateway and the engine's meter, never a client's: the gateway passes on no header that a client sent."""
+
+
+def account_header(tenant: str, tenant_class: str, quota: Quota | None = None, long: bool = False) -> dict[str, str]:
+    """What the engine's meter is told of a request; `long`: its prompt takes more than a step."""
+    limit = [quota.rate_rt_per_s, quota.burst_rt] if quota else None
+    return {ACCOUNT_HEADER: json.dumps({"tenant": tenant, "class": tenant_class, "quota": limit, "long": long})}
 
 
 @dataclass(slots=True)
@@ -40,14 +46,8 @@ class Admitted:
 
     def headers(self) -> dict[str, str]:
         """For the LLMServer's RawRequestInfo."""
-        quota = self.tenant.config.quota
-        account = {
-            "tenant": self.tenant.name,
-            "class": self.tenant.config.tenant_class,
-            "quota": [quota.rate_rt_per_s, quota.burst_rt] if quota else None,
-            "long": self.waiter.prefilling,
-        }
-        return {ACCOUNT_HEADER: json.dumps(account)}
+        config = self.tenant.config
+        return account_header(self.tenant.name, config.tenant_class, config.quota, self.waiter.prefilling)
 
 
 class Admission:

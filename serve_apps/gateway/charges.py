@@ -12,8 +12,6 @@ CHARS_PER_TOKEN = 3.0
 """English has four or more, code and other scripts fewer: an estimate that is put right when the engine has counted."""
 TOKENS_PER_MESSAGE = 8
 UNLIMITED_RT = 1e18
-UNSTATED_OUTPUT_TOKENS = 256
-"""What a reply without max_tokens is reckoned at where no configuration says (GatewayConfig's default)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,12 @@ class Account:
         """Whether a first token came."""
         return any(state.stats.first_token_ts > 0 for state in self.states)
 
+    @property
+    def ttft_ms(self) -> float | None:
+        """The engine's, of the first sequence; None while it has no token."""
+        stats = self.states[0].stats if self.states else None
+        return float(stats.first_token_latency * 1000) if stats is not None and stats.first_token_ts > 0 else None
+
     def report(self, profile: Profile, now_s: float) -> Report:
         """What it came to so far."""
         prompt = cached = output = 0
@@ -66,11 +72,11 @@ class Account:
         return Report(Usage(prompt, output, CachedTokens(cached)), used_rt, self._clocks())
 
     def _clocks(self) -> Clocks:
-        stats = self.states[0].stats if self.states else None
-        if stats is None or stats.first_token_ts <= 0:
+        if self.ttft_ms is None:
             return Clocks()
+        stats = self.states[0].stats
         return Clocks(
-            engine_ttft_ms=stats.first_token_latency * 1000,
+            engine_ttft_ms=self.ttft_ms,
             engine_queue_ms=(stats.scheduled_ts - stats.queued_ts) * 1000,
             engine_prefill_ms=(stats.first_token_ts - stats.scheduled_ts) * 1000,
         )
