@@ -38,11 +38,9 @@ class VoiceApp:
         if deployment.http.loopback:
             offer_loopback()
         self._deployment = deployment
-        self._board = Switchboard(
-            deployment.voice,
-            await load_services(deployment, models, _chat(deployment, llm_server), RayTally()),
-            budget.allocation_ms(),
-        )
+        tools = Tools(deployment.voice.tools)
+        services = await load_services(deployment, models, _chat(deployment, llm_server, tools), tools, RayTally())
+        self._board = Switchboard(deployment.voice, services, budget.allocation_ms())
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         api = routes(self._board, status_routes(self._deployment))
@@ -50,13 +48,12 @@ class VoiceApp:
         return api
 
 
-def _chat(deployment: Deployment, llm_server: str) -> ChatModel:
+def _chat(deployment: Deployment, llm_server: str, tools: Tools) -> ChatModel:
     language = deployment.voice.language
-    tools = deployment.voice.tools
     # Calls of tools travel in OpenAI's messages, which the handle's plain text has no room for.
     if language.base_url is not None or tools:
         url = language.base_url or f"{deployment.http.inside_url}/v1"
-        return OpenAiChat(url, language.model or deployment.llm.model, deployment.voice, Tools(tools).schemas())
+        return OpenAiChat(url, language.model or deployment.llm.model, deployment.voice, tools.schemas())
     return ServeChat(deployment, llm.APP_NAME, llm_server)
 
 

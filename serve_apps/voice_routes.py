@@ -16,9 +16,9 @@ from starlette.types import Scope
 import voice
 from configs.budgets import RESPONSE_MS
 from voice.call import transport_params
+from voice.ice import peers_servers
 from voice.serializer import CallSerializer
 from voice.switchboard import BusyError, Switchboard
-from voice.turn import peers_servers
 from voice.twilio import StreamError, TwilioSerializer, stream_start
 from voice.webrtc import Offer, OfferError
 

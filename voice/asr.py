@@ -69,14 +69,6 @@ class Transcript:
     words: tuple[Word, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Clip:
-    """What the model is asked."""
-
-    audio: Audio
-    timed: bool = False
-
-
 class Recognizer:
     """One Whisper model and the thread that runs it."""
 
@@ -92,7 +84,7 @@ class Recognizer:
         self._prompt = [_token_id(tokenizer, name) for name in names]
         self._end = _token_id(tokenizer, "<|endoftext|>")
         self._tokenizer = tokenizer
-        self._jobs: list[tuple[int, int, _Clip, asyncio.Future[Transcript]]] = []
+        self._jobs: list[tuple[int, int, Audio, bool, asyncio.Future[Transcript]]] = []
         self._order = itertools.count()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -100,31 +92,30 @@ class Recognizer:
     async def transcribe(self, audio: Audio, urgency: Urgency, timed: bool = False) -> Transcript:
         """The words in mono float `audio` at 16 kHz, at most 30 s; `timed`: with where each one ends.
 
-        Cancelling drops a job that has not begun, and what is left of one
-        between its encoder and its decoder.
+        Cancelling drops a job that has not begun, and what is left of one between its encoder and its decoder.
         """
         future: asyncio.Future[Transcript] = asyncio.get_running_loop().create_future()
         with self._wake:
-            heapq.heappush(self._jobs, (urgency, next(self._order), _Clip(audio, timed), future))
+            heapq.heappush(self._jobs, (urgency, next(self._order), audio, timed, future))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="asr", daemon=True)
                 self._thread.start()
             self._wake.notify()
         return await future
 
-    def transcribe_now(self, audio: Audio, timed: bool = False) -> Transcript:
-        """The same on the calling thread."""
-        transcript = self._transcribe(_Clip(audio, timed), lambda: False)
+    def transcribe_now(self, audio: Audio) -> Transcript:
+        """The words alone, on the calling thread."""
+        transcript = self._transcribe(audio, False, lambda: False)
         assert transcript is not None, "nobody cancels it"
         return transcript
 
-    def _transcribe(self, clip: _Clip, cancelled: Callable[[], bool]) -> Transcript | None:
-        seconds = len(clip.audio) / SAMPLE_RATE
+    def _transcribe(self, audio: Audio, timed: bool, cancelled: Callable[[], bool]) -> Transcript | None:
+        seconds = len(audio) / SAMPLE_RATE
         if seconds < LEAST_S:
             return Transcript("")
         most = LEAST_TOKENS + int(TOKENS_PER_S * seconds)
         for more_frames in RETRIES_FRAMES:
-            encoded = self._model.encode(self._features(clip.audio, more_frames))
+            encoded = self._model.encode(self._features(audio, more_frames))
             if cancelled():
                 return None
             # The library takes the smaller of half of max_length and what the prompt leaves of it.
@@ -138,7 +129,7 @@ class Recognizer:
         text = self._tokenizer.decode(tokens).strip()
         if _invented(text, result.scores[0], result.no_speech_prob):
             return Transcript("")
-        return Transcript(text, self._words(encoded, tokens, seconds) if clip.timed and tokens else ())
+        return Transcript(text, self._words(encoded, tokens, seconds) if timed and tokens else ())
 
     def _words(self, encoded: Any, tokens: list[int], seconds: float) -> tuple[Word, ...]:
         """Words and their ends, from the decoder's attention to the sound."""
@@ -170,11 +161,11 @@ class Recognizer:
             with self._wake:
                 while not self._jobs:
                     self._wake.wait()
-                _, _, clip, future = heapq.heappop(self._jobs)
+                _, _, audio, timed, future = heapq.heappop(self._jobs)
             if future.cancelled():
                 continue
             try:
-                outcome: Transcript | BaseException | None = self._transcribe(clip, future.cancelled)
+                outcome: Transcript | BaseException | None = self._transcribe(audio, timed, future.cancelled)
             except Exception as error:  # noqa: BLE001 - handed to the one who awaits it
                 outcome = error
             loop = future.get_loop()

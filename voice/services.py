@@ -32,7 +32,7 @@ class Services:
 
 
 async def load_services(
-    deployment: Deployment, models: dict[str, Path], chat: ChatModel, tally: Tally = uncounted
+    deployment: Deployment, models: dict[str, Path], chat: ChatModel, tools: Tools, tally: Tally = uncounted
 ) -> Services:
     """Load and warm what the calls share: the first call is to be as fast as the tenth."""
     config = deployment.voice
@@ -46,5 +46,5 @@ async def load_services(
     tokenizer = Tokenizer.from_file(str(models["llm"] / "tokenizer.json"))
     return Services(
         recognizer, completeness, voice, chat, lambda text: len(tokenizer.encode(text)), deployment.llm.context_tokens,
-        Tools(config.tools), tally,
+        tools, tally,
     )  # fmt: skip

@@ -13,8 +13,8 @@ from pipecat.transports.base_transport import BaseTransport
 
 from configs.voice import VoiceConfig
 from voice.call import run_call
+from voice.ice import peers_servers
 from voice.services import Services
-from voice.turn import peers_servers
 from voice.webrtc import Offer, answer_of, connect, hang_up, transport_of, until_lost
 
 BUSY = "All lines are busy. Please try again in a moment."

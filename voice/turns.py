@@ -1,8 +1,8 @@
 """Turn taking: when a caller's turn opens, is guessed to be over, goes on after all, or is over.
 
 A pure state machine over 32 ms voice-activity frames and two witnesses' verdicts: Smart Turn, which hears the voice,
-and the words. Positions are milliseconds of
-received audio, so a test runs it without a clock. What it does not do: transcripts, audio, answers.
+and the words. Positions are milliseconds of received audio, so a test runs it without a clock. What it does not do:
+transcripts, audio, answers.
 
     idle --voice--> speaking --silence--> guessed --more silence--> idle (confirmed)
                        ^---------voice-------'  (withdrawn)

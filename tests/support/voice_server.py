@@ -47,11 +47,13 @@ def application(config: Deployment) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(shell: FastAPI) -> AsyncIterator[None]:
-        schemas = Tools(config.voice.tools).schemas()
-        chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice, schemas)
+        tools = Tools(config.voice.tools)
+        chat = OpenAiChat(config.voice.language.base_url or "", config.llm.model, config.voice, tools.schemas())
         counts: Counter[str] = Counter()
         models = {use: prepared(use) for use in ("llm", "asr", "tts")}
-        services = await load_services(config, models, chat, lambda name, number: counts.update({name: int(number)}))
+        services = await load_services(
+            config, models, chat, tools, lambda name, number: counts.update({name: int(number)})
+        )
         board = Switchboard(config.voice, services, load_budget().allocation_ms())
         shell.get("/counts")(lambda: counts)
         shell.mount("/", routes(board))
