@@ -3,7 +3,6 @@
 Two applications, each to be served at its own prefix (the ASGI root_path).
 """
 
-import errno
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from batch.errors import BatchError
+from batch.errors import BatchError, error_object, is_disk_full
 from batch.files import Contents
 from batch.store import Store, new_file_id
 from batch.upload import take_in
@@ -133,15 +132,14 @@ def _application() -> FastAPI:
 
     @api.exception_handler(Unauthorized)
     def unauthorized(_: Request, error: Unauthorized) -> Response:
-        document = {"message": str(error), "type": "authentication_error", "param": None, "code": "invalid_api_key"}
-        return JSONResponse({"error": document}, 401, {"WWW-Authenticate": "Bearer"})
+        document = error_object(str(error), "authentication_error", code="invalid_api_key")
+        return JSONResponse(document, 401, {"WWW-Authenticate": "Bearer"})
 
     @api.exception_handler(OSError)
     def broken(_: Request, error: OSError) -> Response:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise error
-        document = {"message": "the disk is full", "type": "server_error", "param": None, "code": "no_space"}
-        return JSONResponse({"error": document}, 507)
+        return JSONResponse(error_object("the disk is full", "server_error", code="no_space"), 507)
 
     return api
 

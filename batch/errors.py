@@ -8,6 +8,20 @@ BatchError            `status`, `code` and `param` as OpenAI's error object has 
 LeaseLost             another worker has the batch now: whoever gets this stops at once
 """
 
+import errno
+
+
+def error_object(
+    message: str, kind: str = "invalid_request_error", param: str | None = None, code: str | None = None
+) -> dict[str, dict[str, str | None]]:
+    """OpenAI's shape."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether there is no room left, or no quota of it."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
 
 class BatchError(Exception):
     """A request that cannot be done as it is."""
@@ -19,15 +33,8 @@ class BatchError(Exception):
         self.code, self.param = code, param
 
     def document(self) -> dict[str, dict[str, str | None]]:
-        """OpenAI's shape."""
-        return {
-            "error": {
-                "message": str(self),
-                "type": "invalid_request_error",
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+        """As error_object."""
+        return error_object(str(self), param=self.param, code=self.code)
 
 
 class NotFound(BatchError):

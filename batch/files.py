@@ -4,6 +4,7 @@ Local contents appear whole or not at all, on disk before they have their name.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,11 @@ class Contents:
         except BaseException:
             self.remove(f"{id}.part" if self.is_local else id)
             raise
+
+    def keep(self, id: str, source: IO[bytes]) -> None:
+        """Write a file's contents: what `source` has from where it stands on."""
+        with self.create(id) as file:
+            shutil.copyfileobj(source, file, CHUNK_BYTES)
 
     def open(self, id: str) -> IO[bytes]:
         """Read a file's contents. Raises FileNotFoundError."""

@@ -9,6 +9,7 @@ taken for dead can cause, counts once: the first in the order of reading.
 On a filesystem that cannot append (S3) a segment is written every few seconds: a kill then loses what came since.
 """
 
+import errno
 import os
 import time
 import uuid
@@ -71,7 +72,7 @@ class Segment:
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             if (written := os.write(self._file, data)) != len(data):
-                raise OSError(28, f"only {written} of {len(data)} bytes could be written")
+                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
         except OSError:
             self.close()
             raise

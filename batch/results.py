@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 from batch.engine import Answer, tokens
+from batch.errors import error_object
 from batch.journal import Entry, Kind
 from batch.rows import Request
 
@@ -22,8 +23,7 @@ def answered(requests: list[Request], answer: Answer) -> list[Entry]:
 
 def refused(requests: list[Request], message: str) -> list[Entry]:
     """Rows that the engine is not asked about: their own fault, as with 400."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "invalid_value"}
-    response = {"status_code": 400, "request_id": "", "body": {"error": error}}
+    response = {"status_code": 400, "request_id": "", "body": error_object(message, code="invalid_value")}
     return [Entry(one.row, "E", 0, 0, 0, _line(one.custom_id, response, None)) for one in requests]
 
 

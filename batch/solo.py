@@ -8,7 +8,6 @@ FOLDER keeps the store and the journal: the same command again goes on where it 
 
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -40,8 +39,8 @@ def submit(config: BatchConfig, path: Path) -> Batch:
     if found:
         return found[0]
     file = store.add_file(TENANT, path.name, "batch", path.stat().st_size)
-    with path.open("rb") as source, contents.create(file.id) as copy:
-        shutil.copyfileobj(source, copy, 1 << 20)
+    with path.open("rb") as source:
+        contents.keep(file.id, source)
     return store.create_batch(TENANT, "/v1/chat/completions", file.id, "14d", None, KEY)
 
 

@@ -1,6 +1,5 @@
 """Taking in an upload as a stream: to disk while it comes, and no byte more than allowed."""
 
-import shutil
 from dataclasses import dataclass
 from typing import IO
 
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from batch.errors import Invalid, TooLarge
-from batch.files import CHUNK_BYTES, Contents
+from batch.files import Contents
 
 ENVELOPE_BYTES = 65_536
 """Room for multipart's boundaries and the form's other fields."""
@@ -60,8 +59,7 @@ async def take_in(request: Request, id: str, contents: Contents, max_bytes: int)
 
 def _keep(source: IO[bytes], id: str, contents: Contents) -> None:
     source.seek(0)
-    with contents.create(id) as file:
-        shutil.copyfileobj(source, file, CHUNK_BYTES)
+    contents.keep(id, source)
 
 
 def _too_large(max_bytes: int) -> TooLarge:

@@ -4,7 +4,6 @@ One batch after the other in each of a few threads, and one thread more for thos
 cancelled batch does not wait behind a long one.
 """
 
-import errno
 import logging
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import Any, Literal
 from batch import pipeline
 from batch.assembly import CANCELLED, EXPIRED, Rest, assemble, error_id, output_id
 from batch.engine import Tier
-from batch.errors import LeaseLost
+from batch.errors import LeaseLost, is_disk_full
 from batch.files import Contents
 from batch.gate import Fares
 from batch.inference import InferenceSpec
@@ -218,7 +217,7 @@ class Job:
         log.exception("batch %s is put back", self._batch.id)
         late = self._clock() >= self._batch.expires_at
         try:
-            if late and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if late and is_disk_full(error):
                 return self._fail("no_space", "the disk was full until the deadline")
             self._store.release(self._batch.id, self._name, RETRY_IN_S)
         except Exception:  # then the lease runs out

@@ -113,7 +113,7 @@ class Access:
         if refusal is None and scope["type"] == "http":
             body = await _body(receive, self._config.max_body_bytes)
             if body is None:
-                refusal = _error(413, f"more than {self._config.max_body_bytes} bytes")
+                refusal = error_response(413, "invalid_request_error", f"more than {self._config.max_body_bytes} bytes")
             else:
                 receive = _again(body, receive)
         if refusal is not None:
@@ -129,11 +129,13 @@ class Access:
         if not wait_s and path in CALLS:
             wait_s = self._calls.wait_s(address, now_s)
         if wait_s:
-            return _error(429, "too many requests from your address", {"Retry-After": str(math.ceil(wait_s))})
+            return error_response(
+                429, "rate_limit_error", "too many requests from your address", {"Retry-After": str(math.ceil(wait_s))}
+            )
         # Browsers send an Origin with what a page of another site could make them do.
         changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         if changes and not origin_allowed(headers.get("origin"), headers.get("host"), self._config.origins):
-            return _error(403, "another site's page may not do this")
+            return error_response(403, "permission_error", "another site's page may not do this")
         return self._login(scope, headers) if self._links else None
 
     def _login(self, scope: Scope, headers: Headers) -> Response | None:
@@ -158,7 +160,11 @@ class Access:
             return plain
         if any(self._links.until(text, now_s) is not None for text in given if text):
             return None
-        return HTMLResponse(ASK_FOR_A_LINK, 401) if page else _error(401, "a link is wanted: firstclause link")
+        return (
+            HTMLResponse(ASK_FOR_A_LINK, 401)
+            if page
+            else error_response(401, "authentication_error", "a link is wanted: firstclause link")
+        )
 
 
 def check_secrets(deployment: Deployment) -> None:
@@ -261,9 +267,6 @@ async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send)
     await refusal(scope, receive, send)
 
 
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error in OpenAI's shape."""
-    kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(
-        status, "invalid_request_error"
-    )
     return JSONResponse({"error": {"message": message, "type": kind}}, status_code=status, headers=dict(headers or {}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
 from starlette.status import WS_1008_POLICY_VIOLATION
@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 import voice
 from configs.budgets import RESPONSE_MS
+from serve_apps.access import error_response
 from voice.call import transport_params
 from voice.ice import peers_servers
 from voice.serializer import CallSerializer
@@ -59,17 +60,17 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
 
     @api.exception_handler(BusyError)
     async def busy(_: object, error: BusyError) -> Response:
-        return _error(503, "busy", str(error), {"Retry-After": str(RETRY_AFTER_S)})
+        return error_response(503, "busy", str(error), {"Retry-After": str(RETRY_AFTER_S)})
 
     @api.exception_handler(OfferError)
     async def no_offer(_: object, error: OfferError) -> Response:
-        return _error(400, "invalid_request_error", str(error))
+        return error_response(400, "invalid_request_error", str(error))
 
     @api.exception_handler(RequestValidationError)
     async def invalid(_: object, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return _error(400, "invalid_request_error", f"{where}: {first['msg']}")
+        return error_response(400, "invalid_request_error", f"{where}: {first['msg']}")
 
     @api.websocket("/voice/ws")
     async def websocket(websocket: WebSocket) -> None:
@@ -118,8 +119,3 @@ def routes(board: Switchboard, *more: APIRouter) -> FastAPI:
         api.include_router(router)
     api.mount("/", PageFiles(directory=PAGE, html=True))
     return api
-
-
-def _error(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    """An error in OpenAI's shape."""
-    return JSONResponse({"error": {"message": message, "type": kind}}, status_code=status, headers=headers)
