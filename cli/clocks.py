@@ -33,7 +33,7 @@ def clocks(
     data = read_yaml(LOADS / "llm.yaml")
     del data["user"]
     data |= {
-        "url": url or f"http://{deployment.http.host}:{deployment.http.port}",
+        "url": url or deployment.http.inside_url,
         "seed": seed,
         "turns": 1,
         "arrivals": {"kind": "poisson", "rate_per_s": rate_per_s, "duration_s": duration_s},

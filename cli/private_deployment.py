@@ -1,7 +1,6 @@
 """A deployment for the length of a command, on a port of its own; others on this machine stay as they are."""
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from ruamel.yaml import YAML
 from configs.deployment import load_deployment
 from configs.models import cache_dir
 from configs.schema import read_yaml
+from loadtests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,7 +26,7 @@ def private_deployment(config: Path, calls_per_replica: int) -> Iterator[tuple[s
     Raises click.ClickException where it does not come up.
     """
     data = read_yaml(config)
-    data.setdefault("http", {})["port"] = _free_port()
+    data.setdefault("http", {})["port"] = free_port()
     data.setdefault("voice", {})["calls_per_replica"] = calls_per_replica
     with tempfile.TemporaryDirectory(prefix="firstclause-") as name:
         folder = Path(name)
@@ -40,13 +40,6 @@ def private_deployment(config: Path, calls_per_replica: int) -> Iterator[tuple[s
         if started.returncode != 0:
             raise click.ClickException("the comparison's own deployment did not come up")
         try:
-            http = load_deployment(own_config).http
-            yield f"http://{http.host}:{http.port}", own_config
+            yield load_deployment(own_config).http.inside_url, own_config
         finally:
             subprocess.run([*command, "down"], cwd=ROOT, env=environment, check=False)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

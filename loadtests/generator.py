@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from loadtests.backlog import only_grows
 from loadtests.callers_client import Callers
 from loadtests.journal import Journal
 from loadtests.llm_client import Target
+from loadtests.ports import free_port
 from loadtests.priority import take_precedence
 from loadtests.schedule import Schedule, read_plans
 from loadtests.users import Arrival, LlmArrival, Pacer, VoiceArrival
@@ -131,9 +131,7 @@ class Generator:
         return self.schedule.finished or bool(self.schedule.ended_because)
 
     def _lead(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         runner = self.environment.create_master_runner("127.0.0.1", port)
         runner.register_message("part-ended", self._on_part_ended)
         command = [sys.executable, "-m", "loadtests.generator", str(self.folder / "run.json"), "--port", str(port)]

@@ -67,6 +67,7 @@ class Arrival(User):
         raise StopUser
 
     def perform(self) -> None:
+        """What an arrival does. (Locust's metaclass leaves no room for an abstract method.)"""
         raise NotImplementedError
 
     def record(self, sample: dict[str, Any], outcome: str, name: str, response_ms: float | None) -> None:

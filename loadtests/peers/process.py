@@ -1,7 +1,6 @@
 """The processes of a comparison: a peer that is served, and callers that call whoever it is."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.peers.load import PlannedCall
+from loadtests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 READY_S = 180
@@ -26,7 +26,7 @@ class ProcessError(RuntimeError):
 @contextmanager
 def peer(name: str, llm_url: str, config: Path, *options: str) -> Iterator[str]:
     """The base URL of loadtests.peers.NAME as a process, ready. Raises ProcessError."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", f"loadtests.peers.{name}", "--port", str(port), "--llm", llm_url]
     url = f"http://127.0.0.1:{port}"
     # A session of its own: Ctrl-C reaches this process alone, which ends the peer in its turn.
@@ -98,9 +98,3 @@ def _answers(url: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,13 +1,10 @@
 """The batch API on its own: a store, contents and a server in this process."""
 
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import openai
 import pytest
-import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from batch.api import batches_api, files_api
@@ -15,6 +12,7 @@ from batch.files import Contents
 from batch.store import Store, migrate
 from configs.batch import BatchConfig
 from configs.tenants import UnknownKey
+from tests.support.net import served
 
 
 class Clock:
@@ -71,15 +69,8 @@ def api_url(store: Store, contents: Contents) -> Iterator[str]:
         prefix = next(prefix for prefix in applications if scope["path"].startswith(prefix))
         await applications[prefix](scope | {"root_path": prefix}, receive, send)
 
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(api, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    server.should_exit = True
-    thread.join(10)
-    listener.close()
+    with served(api, lifespan="off") as url:
+        yield f"{url}/v1"
 
 
 @pytest.fixture

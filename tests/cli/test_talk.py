@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from loadtests.ports import free_port
 from tests.support.cli import run_firstclause
-from tests.support.net import free_port
 
 
 def refused(*arguments: str) -> str:

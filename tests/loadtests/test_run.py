@@ -20,10 +20,10 @@ from configs.errors import InputError
 from configs.schema import parse
 from loadtests.journal import Journal
 from loadtests.load import LlmLoad
+from loadtests.ports import free_port
 from loadtests.results import gather, read_results
 from loadtests.run import NothingThere, Run, perform
 from loadtests.schedule import Schedule
-from tests.support.net import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,17 +1,16 @@
 """A scripted engine for batch rows: a test sets its pace and faults, and sees what was answered, and how often."""
 
 import asyncio
-import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+
+from tests.support.net import served
 
 
 @dataclass
@@ -83,15 +82,7 @@ def application(engine: BatchEngine) -> FastAPI:
 @contextmanager
 def batch_engine() -> Iterator[BatchEngine]:
     """A running one, on a free port."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    engine = BatchEngine(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    server = uvicorn.Server(uvicorn.Config(application(engine), log_level="critical"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
+    engine = BatchEngine("")
+    with served(application(engine)) as url:
+        engine.url = url
         yield engine
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listener.close()

@@ -3,9 +3,10 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,8 +14,8 @@ from ruamel.yaml import YAML
 from configs.deployment import DEFAULT_CONFIG
 from configs.models import cache_dir
 from configs.schema import read_yaml
+from loadtests.ports import free_port
 from tests.support.cli import run_firstclause
-from tests.support.net import free_port
 
 START_S = 420
 
@@ -34,9 +35,10 @@ def own_cache(folder: Path) -> Iterator[Path]:
             os.environ["FIRSTCLAUSE_CACHE"] = previous
 
 
-def config_on_a_free_port(folder: Path) -> Path:
-    """configs/local.yaml with another port, as a file in `folder`."""
+def config_on_a_free_port(folder: Path, llm: Mapping[str, Any] = MappingProxyType({})) -> Path:
+    """configs/local.yaml with another port and these settings of the LLM, as a file in `folder`."""
     data: dict[str, Any] = read_yaml(DEFAULT_CONFIG)
+    data["llm"] |= llm
     data["http"]["port"] = free_port()
     path = folder / "test.yaml"
     with path.open("w") as file:
@@ -67,10 +69,10 @@ class Deployment:
 
 
 @contextmanager
-def own_deployment() -> Iterator[str]:
-    """The base URL of a deployment that lives as long as the `with`."""
+def own_deployment(llm: Mapping[str, Any] = MappingProxyType({})) -> Iterator[str]:
+    """The base URL of a deployment that lives as long as the `with`; `llm`: settings of the LLM that differ."""
     with tempfile.TemporaryDirectory() as name, own_cache(Path(name)) as folder:
-        deployment = Deployment(config_on_a_free_port(folder))
+        deployment = Deployment(config_on_a_free_port(folder, llm))
         try:
             yield deployment.url()
         finally:

@@ -2,16 +2,15 @@
 
 import asyncio
 import json
-import socket
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from tests.support.net import served
 
 Fault = Literal["none", "refuse", "drop"]
 
@@ -87,18 +86,10 @@ def application(llm: ScriptedLlm) -> FastAPI:
 @contextmanager
 def scripted_llm() -> Iterator[ScriptedLlm]:
     """A running one, on a free port."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    llm = ScriptedLlm(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
-    server = uvicorn.Server(uvicorn.Config(application(llm), log_level="critical"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
+    llm = ScriptedLlm("")
+    with served(application(llm)) as url:
+        llm.url = f"{url}/v1"
         yield llm
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listener.close()
 
 
 def _call_deltas(name: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:

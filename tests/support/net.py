@@ -1,19 +1,27 @@
-"""Ports of this machine."""
+"""Servers of the tests' own, on loopback."""
 
-import random
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-BELOW_EPHEMERAL = range(20_000, 32_000)
-"""Ports that the kernel gives to nobody's outgoing connection: one stays free from its choice to its use."""
+import uvicorn
 
 
-def free_port() -> int:
-    """A TCP port that nothing listens on now."""
-    for port in random.sample(BELOW_EPHEMERAL, 200):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("200 ports tried, none free")
+@contextmanager
+def served(application: Any, **config: Any) -> Iterator[str]:
+    """The base URL of an ASGI application that a thread serves, on a port that is its own from the start.
+
+    `config` is uvicorn's.
+    """
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(application, log_level="critical", **config))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.net import free_port
+from loadtests.ports import free_port
 
 
 def programs() -> Path | None:

@@ -14,9 +14,9 @@ from fastapi import FastAPI
 
 from configs.budgets import load_budget
 from configs.deployment import load_deployment
+from loadtests.ports import free_port
 from serve_apps.voice_routes import routes
 from telemetry.sound import Samples
-from tests.support.net import free_port
 from voice.asr import Audio, Transcript, Urgency
 from voice.history import Message
 from voice.llm import Piece

@@ -13,11 +13,12 @@ import numpy as np
 from configs.deployment import load_deployment
 from planning.simulator.run import run
 from planning.simulator.scenario import read_scenario
+from tests.support.deployment import own_deployment
 from tests.verify.section import Part
 from tests.verify.tenants.arm import Arm
 from tests.verify.tenants.checks import FLOODERS, Say, bill, compare_clocks, isolate, leave, salts
 from tests.verify.tenants.fuzz import fuzz
-from tests.verify.tenants.servers import bare_vllm, deployment
+from tests.verify.tenants.servers import bare_vllm
 
 TTFT_FLOOR_MS, TTFT_AIM_MS = 15.0, 5.0
 STEP_MS = 150.0
@@ -57,9 +58,9 @@ def verify(say: Say, counts: Counts | None = None) -> Part:
     config = load_deployment().llm
     short: list[str] = []
     kv_bytes = KV_TOKENS * KV_BYTES_PER_TOKEN
-    with deployment({}) as url, bare_vllm(config) as bare:
+    with own_deployment() as url, bare_vllm(config) as bare:
         over, over_bare = compare_clocks(url, bare, config.model, counts.pairs, say)
-    with deployment({"step_slo_ms": STEP_MS, "kv_cache_bytes": kv_bytes, "max_num_seqs": 8}) as url:
+    with own_deployment({"step_slo_ms": STEP_MS, "kv_cache_bytes": kv_bytes, "max_num_seqs": 8}) as url:
         own, others = salts(url, config.model)
         took_ms = leave(url, config.model, counts.leaves)
         arms = isolate(url, config.model, counts.blocks, counts.asks_a_block, say)

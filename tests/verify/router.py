@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from configs.deployment import DEFAULT_CONFIG, LlmConfig, load_deployment
 from configs.models import prepared
 from configs.schema import read_yaml
+from loadtests.ports import free_port
 from loadtests.results import gather
 from loadtests.routing import CASES, Arm, Case, Sizes, load_of, table
 from loadtests.run import perform
@@ -32,7 +33,6 @@ from telemetry.profiler.load import start_once
 from tests.support.compared_deployment import compared_deployment
 from tests.support.compared_routers import ARMS
 from tests.support.deployment import own_cache
-from tests.support.net import free_port
 from tests.support.routing_capacity import served_per_s
 from tests.verify import suite
 from tests.verify.section import Part

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from loadtests.ports import free_port
 from tests.support.llm import ScriptedLlm, scripted_llm
-from tests.support.net import free_port
 
 ROOT = Path(__file__).parents[2]
 READY_S = 120

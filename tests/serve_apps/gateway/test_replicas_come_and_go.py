@@ -15,8 +15,9 @@ import pytest
 
 from configs.deployment import load_deployment
 from configs.schema import load
+from loadtests.ports import free_port
 from planning.profile import Profile
-from tests.support.net import free_port
+from tests.support.own_ray import own_ray
 
 pytestmark = pytest.mark.system
 
@@ -28,27 +29,14 @@ WORDS = 60
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """Called with a version and options of the stand-ins, deploys them; returns the base URL."""
     port = free_port()
-    changed = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "FIRSTCLAUSE_CACHE": str(tmp_path_factory.mktemp("cache")),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-    }
-    before = {name: os.environ.get(name) for name in [*changed, "RAY_ADDRESS"]}
-    os.environ.update(changed)
-    os.environ.pop("RAY_ADDRESS", None)
     deployment = load_deployment()
     profile = load(Profile, deployment.gateway.profile)
-    with warnings.catch_warnings(action="ignore"):  # Ray's and vLLM's own, as they are imported
-        import ray
-        from ray import serve
+    with own_ray({"FIRSTCLAUSE_CACHE": str(tmp_path_factory.mktemp("cache"))}):
+        with warnings.catch_warnings(action="ignore"):  # vLLM's own, as it is imported
+            from ray import serve
 
-        from tests.support.gateway_stand_in import application
+            from tests.support.gateway_stand_in import application
 
-    ray.init(
-        address="local", num_cpus=16, object_store_memory=100_000_000, include_dashboard=False, log_to_driver=False,
-        configure_logging=False,
-    )  # fmt: skip
-    try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
 
         def deploy(version: str, **options: Any) -> str:
@@ -57,11 +45,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
             return f"http://127.0.0.1:{port}"
 
         yield deploy
-    finally:
-        serve.shutdown()
-        ray.shutdown()
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 @asynccontextmanager

@@ -2,20 +2,18 @@
 
 import asyncio
 import json
-import socket
 import struct
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from telemetry.profiler.target import Reply
+from tests.support.net import served
 
 
 @dataclass
@@ -67,15 +65,10 @@ def virtual_engine() -> VirtualEngine:
 @pytest.fixture
 def completions() -> Iterator[Completions]:
     """A running one, on a free port; it lists the demo's model."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = Completions(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        uvicorn_server = uvicorn.Server(uvicorn.Config(_application(server), log_level="critical"))
-        thread = threading.Thread(target=uvicorn_server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
+    server = Completions("")
+    with served(_application(server)) as url:
+        server.url = url
         yield server
-        uvicorn_server.should_exit = True
-        thread.join(10)
 
 
 def _application(server: Completions) -> FastAPI:

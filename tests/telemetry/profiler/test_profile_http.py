@@ -13,11 +13,11 @@ import pytest
 
 from configs.models import NotPrepared, prepared
 from configs.schema import parse
+from loadtests.ports import free_port
 from planning.profile import Profile
 from telemetry.profiler.over_http import Reading, http_target
 from telemetry.profiler.target import Prober, TargetFailed
 from tests.support.cli import ROOT, run_firstclause
-from tests.support.net import free_port
 
 MODEL = "smollm2-135m-instruct-w8a8"
 

@@ -1,44 +1,21 @@
-"""A deployment of its own, and vLLM's own server beside it."""
+"""vLLM's own server beside a deployment, and what it says of itself."""
 
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
-from ruamel.yaml import YAML
 
-from configs.deployment import DEFAULT_CONFIG, LlmConfig
+from configs.deployment import LlmConfig
 from configs.models import prepared
-from configs.schema import read_yaml
+from loadtests.ports import free_port
 from serve_apps.llm import engine_arguments, engine_environment
-from tests.support.deployment import Deployment, own_cache
-from tests.support.net import free_port
 
 READY_S = 300
-
-
-@contextmanager
-def deployment(changes: dict[str, Any]) -> Iterator[str]:
-    """A deployment of its own with other LLM settings; its URL."""
-    with tempfile.TemporaryDirectory() as name, own_cache(Path(name)) as folder:
-        data: dict[str, Any] = read_yaml(DEFAULT_CONFIG)
-        data["http"]["port"] = free_port()
-        data["llm"] |= changes
-        path = folder / "verify.yaml"
-        with path.open("w") as file:
-            YAML(typ="safe").dump(data, file)
-        running = Deployment(path)
-        try:
-            yield running.url()
-        finally:
-            running.stop()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.net import free_port
+from loadtests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 READY_S = 60
