@@ -31,8 +31,10 @@ class TurnTaking(Frozen):
     unfinished_silence_ms: Milliseconds = 992
     """Silence that ends a turn whose words break off, as in 'tell me about the'."""
     complete_probability: Probability = 0.5
+    reopen_pause_ms: Milliseconds = 1500
+    """A caller who goes on so soon after their own last sound continues the same turn, however fast the answer was."""
     reopen_heard_ms: Milliseconds = 1000
-    """A caller who goes on before this much of the answer was heard continues the same turn."""
+    """So does one who goes on later, but before this much of the answer was heard."""
     max_segment_s: Annotated[float, Field(ge=5, le=28)] = 26
     """Whisper's window is 30 s: a longer utterance is transcribed in segments."""
     backchannels: tuple[str, ...] = (

@@ -20,10 +20,10 @@ from configs.voice import VoiceConfig
 from telemetry.budget import TurnEvents, server_lines_ms
 from telemetry.sound import Samples, loud_windows
 from voice.answer import Answer, speak_into
-from voice.backchannel import interrupts
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
 from voice.gate import Gate, Order, Orders
 from voice.history import History
+from voice.interruption import goes_on, interrupts
 from voice.llm import ChatModel
 from voice.messages import rtvi, server_message
 from voice.playout import Clause, Playout, Script
@@ -70,6 +70,7 @@ class Agent(FrameProcessor):
         self._turns: dict[int, Turn] = {}
         self._held_guess = 0
         self._caller_speaks = False
+        self._opened_at = 0.0
         self._early: dict[int, ConfirmedFrame] = {}
         self._carried = ""
         self._shown = 0
@@ -88,7 +89,7 @@ class Agent(FrameProcessor):
         """Take the hearing processor's frames and typed text; pass everything else on."""
         await super().process_frame(frame, direction)
         if isinstance(frame, TurnOpenedFrame):
-            await self._on_opened()
+            await self._on_opened(frame)
         elif isinstance(frame, WordsFrame):
             await self._on_words(frame.text)
         elif isinstance(frame, GuessFrame):
@@ -111,7 +112,8 @@ class Agent(FrameProcessor):
 
     # What the caller does
 
-    async def _on_opened(self) -> None:
+    async def _on_opened(self, frame: TurnOpenedFrame) -> None:
+        self._opened_at = frame.voice_start_at
         self._caller_goes_on()
         await self.push_frame(rtvi("user-started-speaking"))
 
@@ -199,12 +201,14 @@ class Agent(FrameProcessor):
         return f"{self._carried} {text}".strip()
 
     async def _interrupt(self) -> None:
-        """Stop the spoken answer. What was heard is remembered; if hardly any was, the caller's turn goes on."""
+        """Stop the spoken answer. What was heard is remembered, unless the caller's turn goes on."""
         number = self._gate.spoken
         assert number is not None
         turn, heard = self._turns[number], self._playout.heard()
         await self._carry_out(self._gate.interrupt())
-        reopened = turn.answer is not None and self._playout.heard_ms < self._config.turn_taking.reopen_heard_ms
+        reopened = turn.answer is not None and goes_on(
+            (self._opened_at - turn.voice_end_at) * 1000, self._playout.heard_ms, self._config.turn_taking
+        )
         self._count(turn, "withdrawn" if reopened else "kept")
         if reopened:
             self._carried = self._history.unsay_user()

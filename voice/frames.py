@@ -7,7 +7,9 @@ from pipecat.frames.frames import SystemFrame
 
 @dataclass
 class TurnOpenedFrame(SystemFrame):
-    """The caller began to speak."""
+    """The caller began to speak; `voice_start_at` is when the first of it had arrived, in monotonic seconds."""
+
+    voice_start_at: float
 
 
 @dataclass

@@ -92,7 +92,7 @@ class Hearing(FrameProcessor):
             self._words = Growing(max(self._utterance.start_ms, event.start_ms - PAST_MS))
             self._interim_ms = event.start_ms
             self._long = []
-            await self.push_frame(TurnOpenedFrame())
+            await self.push_frame(TurnOpenedFrame(self._utterance.arrived_at(event.start_ms)))
         elif isinstance(event, Hushed):
             if not self._long_clip():
                 self._cancel(self._interim)

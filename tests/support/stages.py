@@ -29,13 +29,15 @@ BASE_S = 0.25
 
 @dataclass
 class Stages:
-    """How long each stage takes, in seconds; what is heard in so many seconds of sound; what the LLM was asked."""
+    """How long each stage takes, in seconds; how long a clause sounds; what is heard in so many seconds of
+    sound; what the LLM was asked."""
 
     asr: float = BASE_S
     interim: float = BASE_S
     llm_first_token: float = BASE_S
     clause: float = BASE_S
     tts: float = BASE_S
+    sound: float = 0.5
     words: Callable[[float], str] = lambda duration_s: "what is it"
     asked: list[list[Message]] = field(default_factory=list)
 
@@ -69,7 +71,7 @@ class SlowVoice:
 
     async def say(self, text: str, urgent: bool) -> AsyncIterator[Samples]:
         await asyncio.sleep(self._stages.tts)
-        times = np.arange(self.sample_rate // 2) / self.sample_rate
+        times = np.arange(int(self.sample_rate * self._stages.sound)) / self.sample_rate
         yield (8000 * np.sin(2 * np.pi * 440 * times)).astype(np.int16)
 
 

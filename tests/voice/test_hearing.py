@@ -1,6 +1,7 @@
 """The hearing processor on virtual time, with its real models: a core of what `make verify PART=voice` measures."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,8 @@ def test_what_counts_as_cut_off(
 
 
 def test_an_answer_heard_for_long_is_a_cut_off() -> None:
-    hasty = TURN.model_copy(update={"reopen_heard_ms": 500})
-    assert outcome(CASE, [(2100, 2200), (5100, 5200)], hasty).cut_off
+    long = replace(CASE, goes_on_ms=CASE.goes_on_ms + 600, end_ms=CASE.end_ms + 600)
+    assert outcome(long, [(2100, 2200), (5700, 5800)], TURN).cut_off
 
 
 def test_a_turn_that_is_never_over_has_no_wait() -> None:

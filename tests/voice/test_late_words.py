@@ -1,10 +1,10 @@
-"""A recognizer so slow that the caller goes on before the words of a finished turn are known. The models are fakes."""
+"""A caller who goes on before the words of a finished turn are known, or into a fast answer. The models are fakes."""
 
 from collections.abc import Callable
 
 import pytest
 
-from loadtests.call import dial
+from loadtests.call import Event, dial
 from loadtests.wav import Clip
 from telemetry.sound import first_loud_start_ms
 from tests.support.clips import join, silence
@@ -51,3 +51,26 @@ async def test_words_that_are_shown_too_late_do_not_interrupt_the_answer(say: Ca
     assert reply is not None, call.events
     assert not reply.data["interrupted"]
     assert reply.data["text"] == "It is this."
+
+
+async def test_a_caller_who_pauses_goes_on_however_fast_and_long_the_answer(say: Callable[[str], Clip]) -> None:
+    first, rest = say("Tell me."), say("Paris is the capital of France and has a long history.")
+    stages = Stages(
+        asr=0.02, interim=0.02, llm_first_token=0.01, clause=0.01, tts=0.01, sound=3.0,
+        words=lambda duration_s: "tell me" if duration_s < first.duration_s + 0.5 else "the capital",
+    )  # fmt: skip
+    async with serving(stages) as url:
+        call = await dial(url)
+        try:
+            await call.say(join(first, silence(1.2, first.rate), rest))
+            reply = await call.wait_for(is_finished_reply, timeout_s=20)
+        finally:
+            await call.hang_up()
+    assert reply is not None, (call.events, stages.asked)
+    assert [message["content"] for message in stages.asked[-1] if message["role"] != "system"] == [
+        "tell me the capital"
+    ]
+
+
+def is_finished_reply(event: Event) -> bool:
+    return event.type == "server-message" and event.data.get("kind") == "reply" and not event.data["interrupted"]

@@ -3,8 +3,9 @@
 A clip is a sentence with one pause of 0.3-1.2 s in it; in four of five the words before it could be a whole sentence,
 which is harder than most pauses for thought. A turn that is over inside the pause is **ended**. It is **talked into**
 if the agent's sound begins before the caller goes on, an answer being ready `ANSWER_MS` after its guess. It is **cut
-off** if, besides, so much of the answer was heard that the caller who goes on does not re-open the turn. The wait is
-from the sentence's last loud sound. Verdicts and words come at once here: a slow one lengthens a wait, never shortens.
+off** if, besides, `CUT_OFF_MS` of the answer were heard: though the caller who goes on re-opens the turn, that much is
+no slip. The wait is from the sentence's last loud sound. Verdicts and words come at once here: a slow one lengthens a
+wait, never shortens.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from voice.vad import FRAME_MS, turn_completeness
 
 ANSWER_MS = 300.0
 """From the guess to the first sound: the aim. A slower answer talks into fewer pauses."""
+CUT_OFF_MS = 1000.0
 PAUSE_S = (0.3, 1.2)
 FLOOR_SHARE, FLOOR_BOUND = 0.05, 0.08
 ROOM_DBFS = -65
@@ -105,7 +107,7 @@ def outcome(case: Case, guesses: Sequence[tuple[float, float]], turn: TurnTaking
         talked_into = audible_ms < case.goes_on_ms
         # Heard on until the caller's voice has opened a turn again.
         heard_ms = case.goes_on_ms + turn.open_voice_ms + FRAME_MS - audible_ms
-        cut_off = talked_into and heard_ms >= turn.reopen_heard_ms
+        cut_off = talked_into and heard_ms >= CUT_OFF_MS
     after = [over for _, over in guesses if over >= heard_going_on_ms]
     return Outcome(case, bool(inside), talked_into, cut_off, after[-1] - case.end_ms if after else None)
 

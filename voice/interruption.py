@@ -1,4 +1,4 @@
-"""Whether words said over the agent are meant to stop it."""
+"""What a caller who speaks over the agent means: to stop it, to go on with the turn it answers, or neither."""
 
 import re
 
@@ -17,3 +17,11 @@ def interrupts(text: str, turn: TurnTaking) -> bool:
             return True
         words = words[len(match) :]
     return False
+
+
+def goes_on(pause_ms: float, heard_ms: float, turn: TurnTaking) -> bool:
+    """Whether a caller who interrupts continues the turn that was being answered, and not reacts to the answer.
+
+    `pause_ms` is from their last sound to their next one, `heard_ms` how much of the answer they had heard.
+    """
+    return pause_ms < turn.reopen_pause_ms or heard_ms < turn.reopen_heard_ms
