@@ -14,6 +14,7 @@ import click
 from configs.deployment import DEFAULT_CONFIG, LlmConfig, load_deployment
 from configs.errors import MISSING, InputError
 from configs.models import prepared
+from configs.tenants import PRIORITIES
 
 if TYPE_CHECKING:
     from telemetry.profiler.ceiling import Ceiling
@@ -45,10 +46,13 @@ class Asked:
 
     @property
     def limits(self) -> "Limits":
+        from serve_apps.gateway.slots import seats_of
         from telemetry.profiler.rounds import Limits
 
         keys = ("max_model_len", "max_num_batched_tokens", "max_num_seqs")
-        return Limits(*(int(self.spec.arguments[key]) for key in keys))
+        context, budget, sequences = (int(self.spec.arguments[key]) for key in keys)
+        admitted = sequences if self.url is None else int(seats_of(PRIORITIES["interactive"], sequences))
+        return Limits(context, budget, sequences, admitted)
 
 
 @click.command()

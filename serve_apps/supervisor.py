@@ -7,20 +7,18 @@ import dataclasses
 import os
 import signal
 import sys
-import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import psutil
 
 from configs.deployment import Deployment, load_deployment
 from serve_apps import local, running
 from serve_apps.running import PHASE_SERVING, Process, Running
+from serve_apps.stopping import Stopped, ignore, stop_on
 
-
-class Stopped(BaseException):
-    """SIGTERM or SIGINT came: not an Exception, so that nothing on the way mistakes it for a failure."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def supervise(
@@ -33,19 +31,11 @@ def supervise(
     url = deployment.http.inside_url
     record = Running(Process.of(os.getpid()), url, str(config), "starting")
     running.write(record)
-    waiting = threading.Event()
-
-    def stop(signum: int, _: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        waiting.set()
-        raise Stopped
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    stop_on(*SIGNALS)
 
     def report(phase: str) -> None:
         nonlocal record
+        stop_on(*SIGNALS)
         record = dataclasses.replace(record, phase=phase, cluster=_cluster())
         running.write(record)
         progress(phase)
@@ -55,19 +45,20 @@ def supervise(
         record = dataclasses.replace(record, phase=PHASE_SERVING, cluster=_cluster())
         running.write(record)
         serving(url)
-        while not waiting.wait(3600):
-            pass
+        while True:
+            time.sleep(3600)
     except Stopped:
         progress("stopping")
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        ignore(*SIGNALS)
+        record = dataclasses.replace(record, cluster=_cluster())
         local.stop()
         running.sweep(record)
 
 
 def _cluster() -> tuple[Process, ...]:
-    children = psutil.Process().children()
+    # Down to the raylet's agents, which would outlive it by minutes.
+    children = psutil.Process().children(recursive=True)
     return tuple(Process(child.pid, child.create_time()) for child in children)
 
 

@@ -11,13 +11,13 @@ import os
 import signal
 import sys
 import time
-from types import FrameType
 from typing import Any
 
 from configs.errors import InputError
 from serve_apps.deploying.fit import problems
 from serve_apps.deploying.plan import Plan
 from serve_apps.deploying.rollout import Rollout, State, same
+from serve_apps.stopping import Stopped, stop_on
 
 PLAN_ENV = "FIRSTCLAUSE_PLAN"
 OURS = "serve_apps."
@@ -31,10 +31,6 @@ class Lock:
     """Whoever has the actor of this name deploys."""
 
 
-class Stopped(BaseException):
-    """The job was stopped: not an Exception, so that nothing on the way mistakes it for a failure."""
-
-
 def say(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
@@ -44,6 +40,7 @@ def run(plan: Plan) -> None:
     import ray
 
     context = ray.init(log_to_driver=False, namespace=NAMESPACE)
+    stop_on(signal.SIGTERM)
     try:
         lock = ray.remote(num_cpus=0)(Lock).options(name=LOCK).remote()  # held for as long as this function runs
     except ValueError:
@@ -145,13 +142,7 @@ def _proxies(details: dict[str, Any]) -> list[str]:
     return [f"{proxy['node_ip']}:{port}" for proxy in details["proxies"].values() if proxy["status"] == "HEALTHY"]
 
 
-def _stop(signum: int, _: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Stopped
-
-
 def main() -> None:
-    signal.signal(signal.SIGTERM, _stop)
     try:
         run(Plan.model_validate_json(os.environ[PLAN_ENV]))
     except Stopped:

@@ -18,6 +18,11 @@ SEAT_SHARES = {PRIORITIES["interactive"]: 7 / 8, PRIORITIES["batch"]: 1 / 2}
 """Of all seats, how many may be taken before a class has to wait. Voice has no bound: the engine's own is behind it."""
 
 
+def seats_of(priority: int, seats: float) -> float:
+    """How many of the seats a class may fill, at least one."""
+    return max(1.0, SEAT_SHARES.get(priority, 1.0) * seats)
+
+
 @dataclass(eq=False, slots=True)
 class Waiter:
     """One request. `kv_tokens` is what it may come to hold."""
@@ -142,4 +147,4 @@ class Slots:
             return True
         if waiter.long and self._prefilling[waiter.tenant] >= max(1, self._lanes):
             return False
-        return self._taken < max(1, SEAT_SHARES[waiter.priority] * self._seats)
+        return self._taken < seats_of(waiter.priority, self._seats)

@@ -18,11 +18,13 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """What the engine is set to hold: context_tokens of a request, token_budget of a step, max_sequences at once."""
+    """What the engine is set to hold: context_tokens of a request, token_budget of a step, max_sequences at once; and
+    admitted_sequences, how many of those the way to it lets one caller fill."""
 
     context_tokens: int
     token_budget: int
     max_sequences: int
+    admitted_sequences: int
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,11 @@ async def measure(
     prober: Prober, limits: Limits, slo_s: float, repeats: int, kv_capacity_tokens: int, seed: int, progress: Progress
 ) -> Measured:
     """Everything that needs the target. Raises TargetFailed, OverTheSlo."""
-    held = min(limits.max_sequences, kv_capacity_tokens // (decode.PROMPT_TOKENS + decode.OUTPUT_TOKENS))
+    held = min(limits.admitted_sequences, kv_capacity_tokens // (decode.PROMPT_TOKENS + decode.OUTPUT_TOKENS))
     if held < 1:
         raise TargetFailed(f"{kv_capacity_tokens} tokens of KV hold no sequence")
     lengths, batches = prefill.lengths(limits.context_tokens), decode.batches(held)
-    saturation = prefill.saturation(limits.context_tokens, limits.token_budget, limits.max_sequences)
+    saturation = prefill.saturation(limits.context_tokens, limits.token_budget, limits.admitted_sequences)
     ttft: dict[int, list[float]] = {n: [] for n in lengths}
     inter_token: dict[int, list[float]] = {b: [] for b in batches}
     saturated: list[float] = []

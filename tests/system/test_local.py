@@ -92,7 +92,7 @@ def _llm_replicas() -> list[psutil.Process]:
     """The replica processes of this deployment's own LLM, by their parent."""
     record = running.read()
     assert record is not None
-    family = [child for process in record.leftovers() for child in process.children(recursive=True)]
+    family = {child for process in record.leftovers() for child in process.children(recursive=True)}
     replicas = [process for process in family if "ServeReplica:llm:LLMServer" in " ".join(process.cmdline())]
     assert replicas
     return replicas

@@ -18,7 +18,7 @@ from telemetry.profiler.report import ceiling_lines, measured_lines
 from telemetry.profiler.rounds import Limits, OverTheSlo, measure
 from telemetry.profiler.target import Prober, TargetFailed
 
-LIMITS = Limits(2048, 256, 16)
+LIMITS = Limits(2048, 256, 16, 16)
 
 
 def run(target, slo_s=0.101, repeats=3, kv_tokens=100_000, said=None):
