@@ -52,7 +52,7 @@ class Cluster:
         if self.nodes:
             role = [f"--address={self.head.address}:{GCS_PORT}"]
         else:
-            role = ["--head", f"--port={GCS_PORT}", "--dashboard-host=127.0.0.1", f"--temp-dir={self.folder}"]
+            role = ["--head", f"--port={GCS_PORT}", "--dashboard-host=127.0.0.1"]
         shown = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
         self.nodes[name] = host
         with (self.folder / f"{name}.out").open("wb") as output:
@@ -60,6 +60,7 @@ class Cluster:
                 host.command(
                     sys.executable, "-m", "ray.scripts.scripts", "start", *role, "--block", f"--num-cpus={cpus}",
                     f"--node-ip-address={host.address}", "--object-store-memory=80000000", f"--labels={shown}",
+                    f"--temp-dir={self.folder / name}",  # of its own: else one node's clean-up takes another's code
                 ),
                 env=self.environment | environment, cwd=self.folder, start_new_session=True,
                 stdout=output, stderr=subprocess.STDOUT,
