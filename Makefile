@@ -20,7 +20,7 @@ UV_VERSION := 0.13.9
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: $(STAMP) ## .venv with every package at its locked version (about 4 minutes, 4 GB)
+setup: $(STAMP) ## .venv with every package at its locked version (about 4 minutes, 5 GB)
 
 models: $(STAMP) ## the models in use, fetched and converted (about a minute)
 	$(BIN)/firstclause models prepare

@@ -7,7 +7,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends wget libnuma1 &
     && useradd --uid 1000 --create-home firstclause && mkdir /cache && chown 1000 /cache
 WORKDIR /app
 COPY requirements/cpu.lock requirements/cpu.lock
-# +cpu builds of torch are on PyTorch's own index where PyPI's mirror has none
+# +cpu builds of torch are on PyTorch's own index where the configured one has none
 RUN pip install --no-cache-dir --no-deps --extra-index-url https://download.pytorch.org/whl/cpu -r requirements/cpu.lock
 COPY . .
 RUN pip install --no-cache-dir --no-deps --no-build-isolation -e .

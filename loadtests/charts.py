@@ -22,10 +22,12 @@ class Chart:
     rows: Sequence[Row]
     y_label: str
     kind: Literal["line", "points", "bars", "ranges"] = "line"
-    """ranges: a row is a name, a value and its interval's two ends; marks are then vertical."""
+    """ranges: a row is a name, a value and its interval's two ends."""
     log_y: bool = False
     marks: tuple[tuple[str, float], ...] = ()
     """Named horizontal lines, as an SLO."""
+    uprights: tuple[tuple[str, float], ...] = ()
+    """Named vertical lines, as a knee."""
 
     def svg(self) -> str:
         """As inline SVG, text kept as text."""
@@ -47,15 +49,15 @@ class Chart:
                     xs: list[Any] = [row[0] for row in points]
                     ys: list[Any] = [row[number] for row in points]
                     axes.plot(xs, ys, "o" if self.kind == "points" else "-", label=name, markersize=3)
-            for name, value in self.marks:
-                draw = axes.axvline if self.kind == "ranges" else axes.axhline
-                draw(value, linestyle="--", linewidth=1, color="#a33", label=name)
+            for draw, lines in ((axes.axhline, self.marks), (axes.axvline, self.uprights)):
+                for name, value in lines:
+                    draw(value, linestyle="--", linewidth=1, color="#a33", label=name)
             if self.log_y and any(isinstance(v, float) and v > 0 for row in self.rows for v in row[1:]):
                 axes.set_yscale("log")
             labels = (self.columns[0], self.y_label)
             x_label, y_label = labels[::-1] if self.kind == "ranges" else labels
             axes.set(title=self.title, xlabel=x_label, ylabel=y_label)
-            if len(self.columns) > 2 or self.marks:
+            if len(self.columns) > 2 or self.marks or self.uprights:
                 axes.legend(fontsize="small")
             axes.grid(alpha=0.3)
             file = io.StringIO()

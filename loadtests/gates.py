@@ -49,7 +49,7 @@ class Gate(Frozen):
     """configs/gates/*.yaml."""
 
     minimum_samples: Annotated[int, Field(ge=1)]
-    """A metric of values or shares with fewer is no evidence."""
+    """A metric that rests on fewer is no evidence."""
     checks: Annotated[tuple[Check, ...], Field(min_length=1)]
 
 
@@ -107,7 +107,7 @@ def judge(gate: Gate, metrics: Metrics, void: list[str]) -> Judgement:
 def _line(check: Check, metric: Metric, minimum: int) -> Line:
     statistic = check.statistic or STATISTICS[metric.kind][0]
     found = metric.statistics().get(statistic)
-    if found is None or (metric.kind != "figure" and len(metric.values) < (check.minimum_samples or minimum)):
-        return Line(check, statistic, found.value if found else None, len(metric.values), Verdict.INCONCLUSIVE)
+    if found is None or metric.samples < (check.minimum_samples or minimum):
+        return Line(check, statistic, found.value if found else None, metric.samples, Verdict.INCONCLUSIVE)
     verdict = Verdict.PASS if check.holds(found.value) else Verdict.FAIL
-    return Line(check, statistic, found.value, len(metric.values), verdict)
+    return Line(check, statistic, found.value, metric.samples, verdict)

@@ -24,19 +24,25 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 @dataclass(frozen=True)
 class Metric:
     """`values`, shape (n,), and the call or conversation that each belongs to. A flag's values are 0 and 1; a figure
-    has one value and no interval."""
+    has one value, made `of` so many samples, and no interval."""
 
     kind: Literal["values", "flag", "figure"]
     unit: str
     values: npt.NDArray[np.float64]
     clusters: npt.NDArray[np.int64]
+    of: int = 0
+
+    @property
+    def samples(self) -> int:
+        """How many the metric rests on."""
+        return self.of if self.kind == "figure" else len(self.values)
 
     def statistics(self) -> dict[str, Estimate]:
         """Every statistic that this metric has; none where it has no samples."""
         if not len(self.values):
             return {}
         if self.kind == "figure":
-            return {"value": Estimate(float(self.values[0]), None, None, 1, 1)}
+            return {"value": Estimate(float(self.values[0]), None, None, self.of, self.of)}
         if self.kind == "flag":
             return {"share": share(self.values > 0, self.clusters)}
         found = {name: percentile(self.values, q, self.clusters) for name, q in PERCENTILES.items()}
@@ -68,9 +74,9 @@ def llm_metrics(samples: Sequence[LlmSample], load: LlmLoad, duration_s: float) 
         "client_over_engine": _values(good, _client_over_engine, "×"),
         "failure": _flags(counted, lambda s: not s.good),
         "within_slo": _flags(counted, lambda s: s.good and meets(s, load.slo)),
-        "requests_per_s": _figure(len(counted) / duration_s, "1/s"),
-        "goodput_per_s": _figure(sum(s.good and meets(s, load.slo) for s in counted) / duration_s, "1/s"),
-        "output_tokens_per_s": _figure(sum(s.output_tokens for s in good) / duration_s, "tokens/s"),
+        "requests_per_s": _figure(len(counted) / duration_s, "1/s", len(counted)),
+        "goodput_per_s": _figure(sum(s.good and meets(s, load.slo) for s in counted) / duration_s, "1/s", len(counted)),
+        "output_tokens_per_s": _figure(sum(s.output_tokens for s in good) / duration_s, "tokens/s", len(counted)),
     }
     for clock in CLOCKS:
         metrics[clock] = _values(good, lambda s, clock=clock: getattr(s, clock))  # type: ignore[misc]
@@ -106,12 +112,12 @@ def voice_metrics(calls: Sequence[dict[str, Any]], turns: Sequence[TurnSample], 
         "holed": _flags(answered, lambda t: bool(t.holes_ms)),
         "within_slo": _flags(heard, lambda t: _voice_good(t, load)),
         "failure": _flags(counted, lambda c: c["outcome"] != "ok", key="index"),
-        "late_frame_share": _figure(late_frame_share(calls), ""),
+        "late_frame_share": _figure(late_frame_share(calls), "", sum(call["sent_frames"] for call in calls)),
     }
     for line in LINES:
         metrics[f"{line}_ms"] = _values(answered, lambda t, line=line: getattr(t, f"{line}_ms"))  # type: ignore[misc]
     wer = wer_reply(turns)
-    metrics["wer_reply"] = _figure(wer, "") if wer is not None else Metric("figure", "", np.zeros(0), np.zeros(0, int))
+    metrics["wer_reply"] = _figure(wer, "", len(_replies(turns)))
     return metrics
 
 
@@ -122,17 +128,22 @@ def late_frame_share(calls: Iterable[dict[str, Any]]) -> float:
 
 def wer_reply(turns: Iterable[TurnSample]) -> float | None:
     """Word errors of what was heard against the replies' text, pooled; interrupted answers aside. None without any."""
-    pairs = [
-        (_plain(turn.reply), _plain(turn.heard or ""))
-        for turn in turns
-        if turn.heard is not None and not turn.interrupted
-    ]
-    pairs = [pair for pair in pairs if pair[0]]
+    pairs = _replies(turns)
     if not pairs:
         return None
     import jiwer
 
     return float(jiwer.wer([reply for reply, _ in pairs], [heard for _, heard in pairs]))
+
+
+def _replies(turns: Iterable[TurnSample]) -> list[tuple[str, str]]:
+    """What was to be heard, and what was."""
+    pairs = [
+        (_plain(turn.reply), _plain(turn.heard or ""))
+        for turn in turns
+        if turn.heard is not None and not turn.interrupted
+    ]
+    return [pair for pair in pairs if pair[0]]
 
 
 def _plain(text: str) -> str:
@@ -191,5 +202,6 @@ def _flags(samples: Iterable[Any], of: Callable[[Any], bool], key: str = "") -> 
     return Metric("flag", "", found.values, found.clusters)
 
 
-def _figure(value: float, unit: str) -> Metric:
-    return Metric("figure", unit, np.array([value]), np.zeros(1, dtype=np.int64))
+def _figure(value: float | None, unit: str, of: int) -> Metric:
+    values = np.array([] if value is None else [value], dtype=float)
+    return Metric("figure", unit, values, np.zeros(len(values), dtype=np.int64), of)

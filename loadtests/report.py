@@ -62,7 +62,7 @@ def figures(results: Results) -> str:
                 if estimate.low is not None or estimate.high is not None:
                     text += f" [{_end(estimate.low)}, {_end(estimate.high)}]"
             cells.append(text)
-        rows.append([name, metric.unit, str(len(metric.values)), *cells])
+        rows.append([name, metric.unit, str(metric.samples), *cells])
     return table(["metric", "unit", "samples", *SHOWN, "share or rate"], rows)
 
 
@@ -88,7 +88,7 @@ def comparison_report(first: Results, second: Results, compared: Sequence[Compar
         if line.ratio.low is not None
     ]
     chart = Chart(
-        "Second run over first", ("metric", "ratio", "low", "high"), shown, "×", "ranges", marks=(("equal", 1.0),)
+        "Second run over first", ("metric", "ratio", "low", "high"), shown, "×", "ranges", uprights=(("equal", 1.0),)
     )
     parts = [
         "<h1>Two load tests compared</h1>",

@@ -83,7 +83,7 @@ class Results:
             "metrics": {
                 name: {
                     "unit": metric.unit,
-                    "samples": len(metric.values),
+                    "samples": metric.samples,
                     **{key: _estimate(value) for key, value in metric.statistics().items()},
                 }
                 for name, metric in self.metrics.items()

@@ -65,11 +65,12 @@ def perform_sweep(
 
 
 def sweep_report(knee: Knee) -> str:
-    """Latency and goodput against load, the knee marked in words, every trial in a table."""
+    """Latency and goodput against load with the knee, every trial in a table."""
     trials = sorted(knee.trials, key=lambda trial: trial.rate_per_s)
     names = [name for name in trials[0].document if name.endswith(("_p50", "_p95"))]
     latency = [(t.rate_per_s, *(t.document[name] for name in names)) for t in trials]
     goodput = [(t.rate_per_s, t.document["within_slo"]) for t in trials]
+    load = "arrivals a second"
     rows = [
         [
             f"{t.rate_per_s:.4g}",
@@ -79,15 +80,16 @@ def sweep_report(knee: Knee) -> str:
         for t in trials
     ]
     held = "nothing held" if knee.holds_per_s is None else f"it holds at {knee.holds_per_s:.4g} a second"
+    mark = () if knee.holds_per_s is None else (("the knee", knee.holds_per_s),)
     failed = "" if knee.fails_per_s is None else f" and fails at {knee.fails_per_s:.4g}"
     return page(
         "Load sweep",
         [
             f"<h1>Load sweep</h1><p>The knee: {held}{failed}. {knee.stopped}</p>",
-            Chart("Latency against load", ("arrivals a second", *names), latency, "ms", log_y=True).html(),
-            Chart("Within the SLO against load", ("arrivals a second", "share"), goodput, "share").html(),
+            Chart("Latency against load", (load, *names), latency, "ms", log_y=True, uprights=mark).html(),
+            Chart("Within the SLO against load", (load, "share"), goodput, "share", uprights=mark).html(),
             "<h2>Trials</h2>",
-            table(["arrivals a second", "verdict", "why"], rows),
+            table([load, "verdict", "why"], rows),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Imports go one way, as DESIGN says: found in every file's syntax tree, so those inside functions count too."""
+"""Imports go one way: found in every file's syntax tree, so those inside functions count too."""
 
 import ast
 from collections.abc import Iterator

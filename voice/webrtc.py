@@ -47,7 +47,7 @@ class OfferError(ValueError):
 
 
 async def connect(offer: Offer, ice_servers: Sequence[dict[str, Any]]) -> SmallWebRTCConnection:
-    """A connection that has its answer and waits for its peer; servers as turn.py has them. Raises OfferError."""
+    """A connection that has its answer and waits for its peer; servers as ice.py has them. Raises OfferError."""
     # pipecat's own timeout cancels itself half-way through closing, and leaves the sockets open: until_lost is ours.
     servers = [RTCIceServer(**server) for server in ice_servers]
     connection = SmallWebRTCConnection(servers, connection_timeout_secs=NEVER_S)

@@ -9,7 +9,7 @@ from configs.errors import InputError
 from configs.schema import parse
 from loadtests.gates import Gate, Verdict, judge, read_gate
 from loadtests.load import read_load
-from loadtests.metrics import Metrics, llm_metrics
+from loadtests.metrics import Metrics, llm_metrics, voice_metrics
 from loadtests.results import metric_kinds
 from loadtests.sample import LlmSample
 
@@ -62,6 +62,19 @@ def test_failures_are_counted_and_kept_out_of_latency() -> None:
 def test_no_traffic_and_too_few_are_never_a_pass() -> None:
     assert judge(gate(FAILURE), metrics(0), []).verdict is Verdict.INCONCLUSIVE
     assert judge(gate(TTFT, FAILURE), metrics(9), []).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("name", ["requests_per_s", "goodput_per_s", "output_tokens_per_s"])
+def test_nor_is_a_rate_of_nothing(name: str) -> None:
+    assert judge(gate({"metric": name, "at_most": 10}), metrics(0), []).verdict is Verdict.INCONCLUSIVE
+
+
+def test_nor_are_late_frames_of_a_call_that_was_refused() -> None:
+    load: Any = read_load("voice", None, {})
+    calls = [{"index": 0, "due_s": 0.0, "dialled_s": 0.0, "outcome": "busy", "sent_frames": 0, "late_frames": 0}]
+    found = voice_metrics(calls, [], load)
+    for name in ("late_frame_share", "wer_reply"):
+        assert judge(gate({"metric": name, "at_most": 1}), found, []).verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_check_may_ask_for_fewer() -> None:

@@ -24,6 +24,7 @@ from loadtests.ports import free_port
 from loadtests.results import gather, read_results
 from loadtests.run import NothingThere, Run, perform
 from loadtests.schedule import Schedule
+from tests.support.llm import scripted_llm
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,9 +55,14 @@ def test_workers_share_the_load_and_pool_their_samples(llm_server: Callable[...,
     assert results.metrics["failure"].values.sum() == 7
 
 
-def test_conversations_take_their_history_along(llm_server: Callable[..., str], tmp_path: Path) -> None:
-    run = perform(load(llm_server(base_ms=5, chunk_ms=1), 4, 1, turns=3, think_s={"mean": 0.1}), tmp_path / "out")
+def test_conversations_take_their_history_along(tmp_path: Path) -> None:
+    with scripted_llm() as llm:
+        url = llm.url.removesuffix("/v1")
+        run = perform(load(url, 4, 1, turns=3, think_s={"mean": 0.1}), tmp_path / "out")
     assert outcomes(run) == {"ok": 12}
+    roles = Counter(" ".join(message["role"] for message in messages) for messages in llm.asked)
+    assert roles == {"user" + " assistant user" * turn: 4 for turn in range(3)}
+    assert all(messages[1]["content"] == llm.reply for messages in llm.asked if len(messages) > 1)
     turns = [sample for sample in run.samples if sample["conversation"] == 0]
     assert [sample["turn"] for sample in turns] == [0, 1, 2]
     assert turns[1]["due_s"] == pytest.approx(turns[0]["ended_s"] + 0.1)
@@ -150,15 +156,15 @@ def test_a_folder_that_holds_something_is_left_alone(llm_server: Callable[..., s
         perform(load(llm_server(), 1, 1), tmp_path)
 
 
-def test_keys_are_sent_and_left_nowhere(
-    llm_server: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_are_sent_and_left_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tenants = [{"name": "a", "key_env": "A_TENANTS_KEY"}]
-    asked = load(llm_server(base_ms=1, chunk_ms=1), 5, 1, tenants=tenants)
-    with pytest.raises(InputError, match="A_TENANTS_KEY"):
-        perform(asked, tmp_path / "unset")
-    monkeypatch.setenv("A_TENANTS_KEY", "sk-very-secret")
-    gather(perform(asked, tmp_path / "out"))
+    with scripted_llm() as llm:
+        asked = load(llm.url.removesuffix("/v1"), 5, 1, tenants=tenants)
+        with pytest.raises(InputError, match="A_TENANTS_KEY"):
+            perform(asked, tmp_path / "unset")
+        monkeypatch.setenv("A_TENANTS_KEY", "sk-very-secret")
+        gather(perform(asked, tmp_path / "out"))
+    assert llm.authorized == {"Bearer sk-very-secret"}
     assert not any(b"sk-very-secret" in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
 
 
@@ -244,6 +250,24 @@ def _alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "rate_per_s", "code", "said"),
+    [(5000, 10, 0, "pass: due_ttft_ms"), (1, 10, 1, "fail: due_ttft_ms"), (5000, 2, 2, "inconclusive: due_ttft_ms")],
+)
+def test_a_gates_verdict_is_the_exit_code(
+    llm_server: Callable[..., str], tmp_path: Path, limit_ms: float, rate_per_s: float, code: int, said: str
+) -> None:
+    gate = tmp_path / "gate.yaml"
+    gate.write_text(f"minimum_samples: 5\nchecks:\n  - {{metric: due_ttft_ms, statistic: p95, at_most: {limit_ms}}}\n")
+    arrivals = f"arrivals={{kind: constant, rate_per_s: {rate_per_s}, duration_s: 1}}"
+    options = ["--gate", str(gate), "--out", str(tmp_path / "out"), "--set", arrivals]
+    done = subprocess.run(
+        command("llm", "--url", llm_server(base_ms=20), *options), cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ class ScriptedLlm:
     asked: list[list[dict[str, Any]]] = field(default_factory=list)
     offered: list[Any] = field(default_factory=list)
     """The last request's tools."""
+    authorized: set[str | None] = field(default_factory=set)
+    """The Authorization headers that came."""
     open: int = 0
     abandoned: int = 0
 
@@ -75,6 +77,7 @@ def application(llm: ScriptedLlm) -> FastAPI:
     async def chat(request: Request) -> Response:
         body: dict[str, Any] = await request.json()
         llm.asked.append(body["messages"])
+        llm.authorized.add(request.headers.get("authorization"))
         llm.offered = body.get("tools", [])
         if llm.fault == "refuse":
             return JSONResponse({"error": {"message": "no replica", "type": "unavailable"}}, status_code=503)

@@ -1,4 +1,4 @@
-"""Who says the sentences: Piper at several pitches and paces, espeak-ng, and the shared recordings.
+"""Who says the sentences: Piper at several pitches and paces, espeak-ng, and recordings of people.
 
 Piper's sound is kept in the cache, since the checks are run again and again.
 """
@@ -91,7 +91,7 @@ WELCOME = "Welcome to Moonshine Voice text to speech."
 
 
 def recordings() -> dict[str, tuple[Audio, str]]:
-    """The shared recordings by name, with what is said in them; none where SPEECH_DIR is unset."""
+    """The recordings by name, with what is said in them; none where SPEECH_DIR is unset."""
     folder = os.environ.get("SPEECH_DIR")
     if not folder:
         return {}
