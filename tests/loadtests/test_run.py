@@ -58,7 +58,7 @@ def test_workers_share_the_load_and_pool_their_samples(llm_server: Callable[...,
 def test_conversations_take_their_history_along(tmp_path: Path) -> None:
     with scripted_llm() as llm:
         url = llm.url.removesuffix("/v1")
-        run = perform(load(url, 4, 1, turns=3, think_s={"mean": 0.1}), tmp_path / "out")
+        run = perform(load(url, 4, 1, model="scripted", turns=3, think_s={"mean": 0.1}), tmp_path / "out")
     assert outcomes(run) == {"ok": 12}
     roles = Counter(" ".join(message["role"] for message in messages) for messages in llm.asked)
     assert roles == {"user" + " assistant user" * turn: 4 for turn in range(3)}
@@ -159,7 +159,7 @@ def test_a_folder_that_holds_something_is_left_alone(llm_server: Callable[..., s
 def test_keys_are_sent_and_left_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tenants = [{"name": "a", "key_env": "A_TENANTS_KEY"}]
     with scripted_llm() as llm:
-        asked = load(llm.url.removesuffix("/v1"), 5, 1, tenants=tenants)
+        asked = load(llm.url.removesuffix("/v1"), 5, 1, model="scripted", tenants=tenants)
         with pytest.raises(InputError, match="A_TENANTS_KEY"):
             perform(asked, tmp_path / "unset")
         monkeypatch.setenv("A_TENANTS_KEY", "sk-very-secret")
