@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from ray import serve
 
@@ -35,16 +36,29 @@ class ServeChat:
             Books(gateway.store_url()), profile, lambda: (seats, kv_tokens, float(llm.replicas)), gateway.max_queue_s
         )
         self._max_tokens = persona.max_reply_tokens
-        self._body = {"model": llm.model, "max_tokens": self._max_tokens, "temperature": persona.temperature}
+        self._body = {"model": llm.model, "temperature": persona.temperature}
         self._patience_s = deployment.voice.language.first_token_timeout_s
         self._process = uuid.uuid4().hex[:12]
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
+        async with aclosing(self._converse(messages, request_id, self._max_tokens)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
+        """See ChatModel."""
+        async for _ in self._converse(messages, request_id, 1):
+            pass
+
+    async def _converse(
+        self, messages: Sequence[Message], request_id: str, max_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
         request_id = f"{self._process}-{request_id}"
         tenant = self._tenants.current().named(TENANT)
         prompt_tokens = sum(TOKENS_PER_MESSAGE + len(message["content"]) / CHARS_PER_TOKEN for message in messages)
         body = self._body | {
+            "max_tokens": max_tokens,
             "messages": [dict(message) for message in messages],
             "request_id": request_id,
             "priority": tenant.priority,
@@ -53,7 +67,7 @@ class ServeChat:
         admitted = response = None
         try:
             async with asyncio.timeout(self._patience_s):
-                admitted = await self._admission.enter(request_id, tenant, Size(prompt_tokens, self._max_tokens))
+                admitted = await self._admission.enter(request_id, tenant, Size(prompt_tokens, max_tokens))
             response = self._handle.remote(body, {"x-request-id": request_id} | admitted.headers())
             admitted.sent = True
             pieces: AsyncIterator[tuple[str, str | None]] = aiter(response)  # type: ignore[arg-type]

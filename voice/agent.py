@@ -5,9 +5,10 @@ Turn taking is the hearing processor's; what an answer is made of is answer.py's
 """
 
 import asyncio
+import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,12 +20,13 @@ from pipecat.processors.frameworks.rtvi.frames import RTVISendTextFrame
 from configs.voice import VoiceConfig
 from telemetry.budget import TurnEvents, server_lines_ms
 from telemetry.sound import Samples, loud_windows
+from voice.ahead import Ahead
 from voice.answer import Answer, speak_into
 from voice.frames import ConfirmedFrame, GuessFrame, TurnOpenedFrame, WithdrawnFrame, WordsFrame
 from voice.gate import Gate, Order, Orders
 from voice.history import History
 from voice.interruption import goes_on, interrupts
-from voice.llm import ChatModel
+from voice.llm import ChatModel, LlmError
 from voice.messages import rtvi, server_message
 from voice.playout import Clause, Playout, Script
 from voice.tally import Tally
@@ -71,6 +73,8 @@ class Agent(FrameProcessor):
         self._held_guess = 0
         self._caller_speaks = False
         self._opened_at = 0.0
+        self._ahead = Ahead()
+        self._prefilling: asyncio.Task[None] | None = None
         self._early: dict[int, ConfirmedFrame] = {}
         self._carried = ""
         self._shown = 0
@@ -114,6 +118,7 @@ class Agent(FrameProcessor):
 
     async def _on_opened(self, frame: TurnOpenedFrame) -> None:
         self._opened_at = frame.voice_start_at
+        self._ahead = Ahead()
         self._caller_goes_on()
         await self.push_frame(rtvi("user-started-speaking"))
 
@@ -123,6 +128,16 @@ class Agent(FrameProcessor):
         await self.push_frame(rtvi("user-transcription", text=self._with_carried(text), final=False))
         if self._gate.spoken is not None and interrupts(text, self._config.turn_taking):
             await self._interrupt()
+        if self._gate.spoken is None and (self._prefilling is None or self._prefilling.done()):
+            self._prefill(self._with_carried(text))
+
+    def _prefill(self, text: str) -> None:
+        if tokens := self._ahead.grown(self._history.count_tokens(text)):
+            self._tally("prefills", 1)
+            self._tally("tokens_prefilled", tokens)
+            request_id = f"{self._call_id}-ahead-{self._gate.newest}-{self._ahead.given_tokens}"
+            work = self._chat.prefill(self._history.messages(text), request_id)
+            self._prefilling = asyncio.create_task(_tried(work), name=request_id)
 
     async def _on_guess(self, frame: GuessFrame) -> None:
         confirmed = self._early.pop(frame.guess, None)
@@ -306,9 +321,16 @@ class Agent(FrameProcessor):
     async def _close(self) -> None:
         if self._gate.spoken is not None:
             self._count(self._turns[self._gate.spoken], "kept")
+        await _end(self._prefilling)
         await self._carry_out(self._gate.close())
         for turn in self._turns.values():
             await _end(turn.making)
+
+
+async def _tried(work: Coroutine[Any, Any, None]) -> None:
+    """What only saves time may fail: the answer's own request says what is wrong."""
+    with contextlib.suppress(LlmError):
+        await work
 
 
 async def _end(task: "asyncio.Task[Any] | None") -> None:

@@ -14,7 +14,7 @@ from loguru import logger
 from telemetry.sound import WINDOW_MS, Samples, loud_windows
 from voice.clauses import ends_sentence, split_first
 from voice.history import Message
-from voice.llm import ChatModel, LlmError
+from voice.llm import LlmError, ReplyModel
 from voice.playout import Script
 from voice.resampler import MonoResampler
 from voice.tts.piper import SpeechError, Voice
@@ -29,7 +29,7 @@ class Answer:
 
     number: int
     messages: Sequence[Message]
-    chat: ChatModel
+    chat: ReplyModel
     voice: Voice
     rate: int
     apology: str

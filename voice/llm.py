@@ -36,11 +36,19 @@ class Piece:
     calls: tuple[ToolCall, ...] = ()
 
 
-class ChatModel(Protocol):
-    """What the pipeline asks of an LLM."""
+class ReplyModel(Protocol):
+    """What an answer asks of an LLM."""
 
     def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """The reply's pieces as they are made. Raises LlmError."""
+        ...
+
+
+class ChatModel(ReplyModel, Protocol):
+    """What the pipeline asks of one."""
+
+    async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
+        """Have the engine take in messages that the next request begins with. Raises LlmError."""
         ...
 
 
@@ -82,6 +90,19 @@ class OpenAiChat:
             if calls:
                 yield Piece("", calls=tuple(calls.values()))
         except Exception as error:  # whatever the transport under the client raises, the answer broke off
+            raise LlmError(f"{type(error).__name__}: {error}") from error
+
+    async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
+        """See ChatModel."""
+        try:
+            await self._client.chat.completions.create(
+                model=self._model,
+                messages=messages,  # type: ignore[arg-type]
+                max_tokens=1,
+                extra_headers={"X-Request-Id": request_id},
+                **self._tools,
+            )
+        except Exception as error:
             raise LlmError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:

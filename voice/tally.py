@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 COUNTERS = {
     "llm_calls": "requests to the LLM that generate a reply, those for a tool's result included",
+    "prefills": "requests to the LLM that only take in a long turn while its caller speaks",
+    "tokens_prefilled": "tokens of callers' turns that were taken in so",
     "answers_made": "answers begun, most of them on a guess that the caller is done",
     "answers_kept": "answers that were heard, one a turn of a caller's",
     "answers_withdrawn": "answers stopped before they were heard, because the caller went on",

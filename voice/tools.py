@@ -21,7 +21,7 @@ from pydantic_core import ArgsKwargs
 from configs.errors import InputError
 from configs.voice import Tool
 from voice.history import Message
-from voice.llm import ChatModel, LlmError, Piece, ToolCall
+from voice.llm import LlmError, Piece, ReplyModel, ToolCall
 from voice.tally import Tally, uncounted
 
 MOST_ROUNDS = 4
@@ -85,16 +85,16 @@ class Tools:
 
 @dataclass(frozen=True)
 class ToolChat:
-    """A ChatModel that has the calls made that another one asks for, and has it go on with their results."""
+    """A ReplyModel that has the calls made that another one asks for, and has it go on with their results."""
 
-    chat: ChatModel
+    chat: ReplyModel
     tools: Tools
     confirmed: asyncio.Event
     """Set when the caller's turn is over: until then the reply is made on a guess."""
     tally: Tally = uncounted
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
-        """See ChatModel."""
+        """See ReplyModel."""
         asked = list(messages)
         for number in range(MOST_ROUNDS):
             calls: tuple[ToolCall, ...] = ()

@@ -35,6 +35,9 @@ class Parrot:
 
 
 class OneAnswer:
+    async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
+        pass
+
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         yield Piece(REPLY)
 

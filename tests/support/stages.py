@@ -40,6 +40,7 @@ class Stages:
     sound: float = 0.5
     words: Callable[[float], str] = lambda duration_s: "what is it"
     asked: list[list[Message]] = field(default_factory=list)
+    prefilled: list[list[Message]] = field(default_factory=list)
 
 
 class SlowRecognizer:
@@ -54,6 +55,9 @@ class SlowRecognizer:
 class SlowChat:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
+
+    async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
+        self._stages.prefilled.append(list(messages))
 
     async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         self._stages.asked.append(list(messages))
