@@ -14,13 +14,14 @@ from configs.gateway import GatewayConfig
 from loadtests.call import dial
 from loadtests.wav import Clip
 from serve_apps.gateway.books import Books, Total
-from serve_apps.voice_chat import TENANT
 from tests.support.calls import is_type
 from tests.support.cli import run_firstclause
 
 pytestmark = pytest.mark.system
 
 PATIENCE_S = 60
+TENANT = "voice"
+"""The callers' in tenants.yaml."""
 
 
 def counted(url: str) -> dict[str, float]:
@@ -38,15 +39,14 @@ def test_a_turns_answers_and_tokens_are_counted(deployment: str) -> None:
     done = run_firstclause("talk", "--say", "What is the capital of France?", "--url", deployment, "--json")
     assert done.returncode == 0, done.stderr
     deadline = time.monotonic() + PATIENCE_S
-    while True:  # Ray's agents hear of the counters every few seconds
+    while True:  # Ray's agents hear of the counters every few seconds, not of all at once
         now = counted(deployment)
         more = {name: number - before.get(name, 0) for name, number in now.items()}
-        if more.get("answers_kept", 0) >= 1 and more.get("tokens_kept", 0) >= 1:
+        kept = more.get("answers_kept", 0)
+        if more.get("tokens_kept", 0) >= kept >= 1 and min(more["answers_made"], more["llm_calls"]) >= kept:
             break
         assert time.monotonic() < deadline, more
         time.sleep(0.5)
-    assert more["answers_made"] >= more["answers_kept"]
-    assert more["llm_calls"] >= more["answers_kept"]
 
 
 def test_a_comparison_with_stock_pipecat(deployment: str, tmp_path: Path) -> None:
