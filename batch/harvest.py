@@ -33,6 +33,8 @@ class Reading:
     ttft_ms: list[float]
     waiting: int
     busy_share: float
+    longest_step_ms: float = 0.0
+    """Of the engine: a caller waits for the end of the one that it comes into."""
 
 
 class Callers(Protocol):
@@ -74,10 +76,12 @@ class Ledger:
     """From when callers wanted it back (a reading's interval before it was seen) to no row in flight."""
     beside_ms: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
     alone_ms: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
+    longest_step_ms: float = 0.0
 
     def add(self, readings: list[Reading], elapsed_s: float, in_flight: int) -> None:
         self.replica_s += len(readings) * elapsed_s
         self.idle_replica_s += sum((1 - reading.busy_share) * elapsed_s for reading in readings)
+        self.longest_step_ms = max(self.longest_step_ms, *(reading.longest_step_ms for reading in readings))
         for reading in readings:
             (self.beside_ms if in_flight else self.alone_ms).extend(reading.ttft_ms)
 
@@ -86,6 +90,7 @@ class Ledger:
             "idle_replica_hours": self.idle_replica_s / 3600,
             "reclaim_p95_s": p95(self.reclaims_s),
             "online_p95_ttft_ms": {"beside_batch": p95(self.beside_ms), "alone": p95(self.alone_ms)},
+            "longest_step_ms": self.longest_step_ms,
         }
 
 

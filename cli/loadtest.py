@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.loadtest_batch import batch
 from configs.deployment import DEFAULT_CONFIG
 from configs.errors import InputError
 
@@ -164,25 +165,7 @@ def truth(cases: tuple[str, ...], peers: tuple[str, ...], out: Path | None, as_j
     sys.exit(1 if wrong else 0)
 
 
-@loadtest.command()
-@click.option("--case", type=click.Choice(["rows"]), required=True, help="What is measured.")
-@click.option("--rows", type=click.IntRange(min=10), default=1_000_000, show_default=True, help="rows: how many.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def batch(case: str, rows: int, as_json: bool) -> None:
-    """Batch work. rows: the job's own memory, rows a second and resume, with an engine that answers at once."""
-    from loadtests.batch_rows import perform
-
-    found = {"case": case, **perform(rows, lambda line: click.echo(line, err=True))}
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    for name, run in found["runs"].items():
-        resumed = f", {run['resume_s']:.1f} s to the first row after the kill" if run["resume_s"] else ""
-        click.echo(
-            f"{name:<8} {run['rows']:>10,} rows {run['rows_per_s']:>8,.0f} a second, "
-            f"{run['peak_bytes'] / 2**20:,.0f} MiB at most{resumed}"
-        )
-    click.echo(f"memory of all rows over a tenth of them: {found['memory_growth']:+.1%}")
+loadtest.add_command(batch)
 
 
 def _prepare(user: str, options: dict[str, Any]) -> "tuple[LlmLoad | VoiceLoad, Path, Any]":

@@ -3,18 +3,14 @@
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from ruamel.yaml import YAML
 
 from configs.deployment import load_deployment
-from configs.models import cache_dir
-from configs.schema import read_yaml
-from loadtests.ports import free_port
+from loadtests.private_config import private_config
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,15 +21,7 @@ def private_deployment(config: Path, calls_per_replica: int) -> Iterator[tuple[s
 
     Raises click.ClickException where it does not come up.
     """
-    data = read_yaml(config)
-    data.setdefault("http", {})["port"] = free_port()
-    data.setdefault("voice", {})["calls_per_replica"] = calls_per_replica
-    with tempfile.TemporaryDirectory(prefix="firstclause-") as name:
-        folder = Path(name)
-        (folder / "models").symlink_to(cache_dir() / "models")
-        own_config = folder / "deployment.yaml"
-        with own_config.open("w") as file:
-            YAML(typ="safe").dump(data, file)
+    with private_config(config, {"voice": {"calls_per_replica": calls_per_replica}}) as (folder, own_config):
         command = [sys.executable, "-c", "from cli.main import main; main()"]
         environment = os.environ | {"FIRSTCLAUSE_CACHE": str(folder)}
         started = subprocess.run([*command, "up", "--config", str(own_config)], cwd=ROOT, env=environment)

@@ -106,7 +106,10 @@ class Generator:
             arrivals = (
                 runner.user_count - self.settings["workers"] if self.schedule is None else self.schedule.in_flight
             )
-            _print(at_s=at_s, requests=total.num_requests, failures=total.num_failures, in_flight=max(arrivals, 0))
+            _print(
+                at_s=at_s, begun_s=self.schedule.begun if self.schedule else None, requests=total.num_requests,
+                failures=total.num_failures, in_flight=max(arrivals, 0),
+            )  # fmt: skip
             while at_s >= next_look_s:
                 self.in_flight.append(max(arrivals, 0))
                 next_look_s += 1

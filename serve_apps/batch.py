@@ -91,13 +91,20 @@ def _share(deployment: Deployment, server: str) -> ShareMaker:
     """What callers leave; all there is where the rows go elsewhere."""
     from serve_apps.batch_tier import ServeCallers
 
-    config, llm_config = deployment.batch, deployment.llm
-    ceiling = config.ceiling(llm_config.replicas * llm_config.max_num_seqs)
+    config = deployment.batch
     if config.engine_url is not None:
-        return FixedShare(ceiling)
-    limits = config.harvest
-    policy = HarvestConfig(
+        return FixedShare(_ceiling(deployment))
+    return HarvestShare(policy(deployment), config.harvest.interval_s, ServeCallers(llm.APP_NAME, server))
+
+
+def policy(deployment: Deployment) -> HarvestConfig:
+    """How this deployment's rows are let in beside its callers."""
+    limits, ceiling = deployment.batch.harvest, _ceiling(deployment)
+    return HarvestConfig(
         target_ttft_ms=limits.target_ttft_ms, start=min(limits.start, ceiling), floor=limits.floor, ceiling=ceiling,
         add=max(1.0, ceiling / 8), settle_s=limits.settle_s,
     )  # fmt: skip
-    return HarvestShare(policy, limits.interval_s, ServeCallers(llm.APP_NAME, server))
+
+
+def _ceiling(deployment: Deployment) -> int:
+    return deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs)

@@ -22,7 +22,7 @@ from ray.llm._internal.serve.core.protocol import RawRequestInfo
 from ray.serve.exceptions import RayServeException
 
 from batch.engine import Answer, Broken, Refused, judge
-from configs.tenants import PRIORITIES, cache_salt
+from configs.tenants import cache_salt
 from planning.policies.route import Overloaded
 from serve_apps.batch_tier import ServeTier
 from serve_apps.gateway.admission import account_header
@@ -50,7 +50,7 @@ class ServeEngine:
             request = kind.model_validate({key: value for key, value in body.items() if key not in STRIPPED})
         except ValidationError as error:
             return _refused(bad_body(error), request_id)  # type: ignore[arg-type]  # has the same errors()
-        request.request_id, request.priority = request_id, PRIORITIES["batch"]
+        request.request_id, request.priority = request_id, self._tier.priority
         request.cache_salt = cache_salt(self._tenant)
         if method == "chat":
             _sanitize_chat_completion_request(request)

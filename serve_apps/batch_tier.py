@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
 from batch.harvest import Reading
+from configs.tenants import PRIORITIES
 
 if TYPE_CHECKING:
     from serve_apps.batch_engine import ServeEngine
@@ -26,6 +27,7 @@ class ServeTier:
     server: str
     model: str
     timeout_s: float
+    priority: int = PRIORITIES["batch"]
 
     def engine(self, tenant: str) -> "ServeEngine":
         from serve_apps.batch_engine import ServeEngine

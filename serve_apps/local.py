@@ -14,7 +14,7 @@ from pathlib import Path
 
 from configs.deployment import Deployment
 from configs.errors import MISSING, InputError
-from serve_apps.applications import APPLICATIONS, http_options, models_of
+from serve_apps.applications import APPLICATIONS, Served, http_options, models_of
 from serve_apps.certificate import certificate_problem
 from serve_apps.quiet import QUIET
 
@@ -43,7 +43,9 @@ def check_port(host: str, port: int) -> None:
         time.sleep(0.25)
 
 
-def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
+def start(
+    deployment: Deployment, progress: Callable[[str], None], applications: tuple[Served, ...] = APPLICATIONS
+) -> None:
     """Start Ray and the applications; returns when they serve. Raises PortTaken, InputError or what Ray raises."""
     models_of(deployment)
     _check_access(deployment)
@@ -69,7 +71,7 @@ def start(deployment: Deployment, progress: Callable[[str], None]) -> None:
     )
     serve.start(http_options=http_options(deployment.http))
 
-    for served in APPLICATIONS:
+    for served in applications:
         progress(f"loading {served.loading}")
         application = served.build(deployment.model_dump(mode="json"))
         target = serve.RunTarget(application, name=served.name, route_prefix=served.route_prefix)

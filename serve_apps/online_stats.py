@@ -15,7 +15,8 @@ class OnlineTally:
         self._looked_s = time.monotonic()
 
     def look(self) -> dict[str, Any]:
-        """ttft_ms: of each first token; waiting: callers without one; busy_share: of the time, with a caller there."""
+        """ttft_ms: of each first token; waiting: callers without one; busy_share: of the time, with a caller there;
+        longest_step_ms: of the engine's, whoever it was for."""
         now_s = time.monotonic()
         live = [account for account in self._meter.live() if account.tenant_class != "batch"]
         ended = [account for account in self._meter.ended(self._looked_s) if account.tenant_class != "batch"]
@@ -33,6 +34,7 @@ class OnlineTally:
             "ttft_ms": ttft_ms,
             "waiting": sum(account.ttft_ms is None for account in live),
             "busy_share": share,
+            "longest_step_ms": self._meter.take_longest_step_ms(),
         }
 
 

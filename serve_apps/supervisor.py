@@ -15,6 +15,7 @@ import psutil
 
 from configs.deployment import Deployment, load_deployment
 from serve_apps import local, running
+from serve_apps.applications import APPLICATIONS, Served
 from serve_apps.running import PHASE_SERVING, Process, Running
 from serve_apps.stopping import Stopped, ignore, stop_on
 
@@ -22,9 +23,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def supervise(
-    deployment: Deployment, config: Path, progress: Callable[[str], None], serving: Callable[[str], None]
-) -> None:
-    """Start the deployment, call `serving` with its URL, and wait for a signal. Leaves nothing running.
+    deployment: Deployment, config: Path, progress: Callable[[str], None], serving: Callable[[str], None],
+    applications: tuple[Served, ...] = APPLICATIONS,
+) -> None:  # fmt: skip
+    """Start the deployment, call `serving` with its URL, and wait for a signal. Leaves nothing running. `serving` may
+    end it too, with Stopped.
 
     Raises what `local.start` raises. A second signal while stopping is ignored.
     """
@@ -41,7 +44,7 @@ def supervise(
         progress(phase)
 
     try:
-        local.start(deployment, report)
+        local.start(deployment, report, applications)
         record = dataclasses.replace(record, phase=PHASE_SERVING, cluster=_cluster())
         running.write(record)
         serving(url)

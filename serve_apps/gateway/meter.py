@@ -92,6 +92,7 @@ class Meter:
         self._accounts: dict[str, Account] = {}
         self._ended: deque[Account] = deque(maxlen=KEPT)
         self._states: dict[str, Any] = {}
+        self._longest_step_s = 0.0
         self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._tokens = Counter(
             "firstclause_tokens_total", "Tokens served, by the engine's count.", ("model", "tenant", "kind")
@@ -112,6 +113,20 @@ class Meter:
 
         output_processor.add_request = added
         self._states = output_processor.request_states
+        process_outputs = output_processor.process_outputs
+
+        def processed(outputs: Any, timestamp_s: float | None = None, stats: Any = None) -> Any:
+            done = process_outputs(outputs, timestamp_s, stats)
+            if stats is not None:
+                self._longest_step_s = max(self._longest_step_s, *stats.inter_token_latencies_iter, 0.0)
+            return done
+
+        output_processor.process_outputs = processed
+
+    def take_longest_step_ms(self) -> float:
+        """The longest that a running request waited for its next token since the last call, by the engine's clock."""
+        longest_s, self._longest_step_s = self._longest_step_s, 0.0
+        return longest_s * 1000
 
     def unfinished(self, account: Account) -> list[str]:
         """The engine's ids of this request's sequences that it still works on."""

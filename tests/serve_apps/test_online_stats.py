@@ -20,6 +20,9 @@ class Requests:
     def live(self) -> list[Account]:
         return self.here
 
+    def take_longest_step_ms(self) -> float:
+        return 80.0
+
     def ended(self, since_s: float) -> list[Account]:
         return [account for account in self.gone if (account.ended_s or 0) >= since_s]
 
@@ -37,15 +40,15 @@ def test_callers_are_counted_once_and_batch_never(monkeypatch: pytest.MonkeyPatc
     tally = OnlineTally(requests)  # type: ignore[arg-type]
     requests.here = [account("a", 100.5, 0.08), account("b", 101, None), account("row", 100, 0.5, "batch")]
     now.s = 102
-    assert tally.look() == {"ttft_ms": [80.0], "waiting": 1, "busy_share": 0.75}
+    assert tally.look() == {"ttft_ms": [80.0], "waiting": 1, "busy_share": 0.75, "longest_step_ms": 80.0}
     ended = account("b", 101, 0.2)
     ended.ended_s = 103
     requests.here, requests.gone = requests.here[:1], [ended]
     now.s = 104
-    assert tally.look() == {"ttft_ms": [200.0], "waiting": 0, "busy_share": 1.0}
+    assert tally.look() == {"ttft_ms": [200.0], "waiting": 0, "busy_share": 1.0, "longest_step_ms": 80.0}
     requests.here = []
     now.s = 106
-    assert tally.look() == {"ttft_ms": [], "waiting": 0, "busy_share": 0.0}
+    assert tally.look() == {"ttft_ms": [], "waiting": 0, "busy_share": 0.0, "longest_step_ms": 80.0}
 
 
 def test_the_time_that_spans_cover() -> None:

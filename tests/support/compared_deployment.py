@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from configs.deployment import load_deployment
 from serve_apps import running
 from tests.support.cli import ROOT
 
@@ -40,7 +41,8 @@ def compared_deployment(config: Path, within_s: float = 900.0) -> Iterator[str]:
 
 
 def main() -> None:
-    from serve_apps import applications, llm, local, supervisor
+    from serve_apps import llm, supervisor
+    from serve_apps.applications import APPLICATIONS
 
     given = llm.router_config
 
@@ -48,8 +50,9 @@ def main() -> None:
         return given(*arguments) | {"request_router_class": "tests.support.compared_routers:ComparedRouter"}
 
     llm.router_config = compared
-    local.APPLICATIONS = tuple(served for served in applications.APPLICATIONS if served.name == llm.APP_NAME)
-    supervisor.main()
+    config = Path(sys.argv[1])
+    alone = tuple(served for served in APPLICATIONS if served.name == llm.APP_NAME)
+    supervisor.supervise(load_deployment(config), config, print, lambda _: None, alone)
 
 
 if __name__ == "__main__":

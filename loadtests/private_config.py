@@ -1,0 +1,28 @@
+"""The files of a deployment of one's own: a cache folder with the prepared models, and its configuration."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from configs.models import cache_dir
+from configs.schema import read_yaml
+from loadtests.ports import free_port
+
+
+@contextmanager
+def private_config(config: Path, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Path, Path]]:
+    """(folder for FIRSTCLAUSE_CACHE, configuration in it): `config` on a free port, with `changes` a section."""
+    data = read_yaml(config)
+    for section, changed in {"http": {"port": free_port()}, **changes}.items():
+        data[section] = {**data.get(section, {}), **changed}
+    with TemporaryDirectory(prefix="firstclause-") as name:
+        folder = Path(name)
+        (folder / "models").symlink_to(cache_dir() / "models")
+        own_config = folder / "deployment.yaml"
+        with own_config.open("w") as file:
+            YAML(typ="safe").dump(data, file)
+        yield folder, own_config
