@@ -86,7 +86,7 @@ def _rows(found: dict[str, Any]) -> str:
 
 def _order(found: dict[str, Any]) -> str:
     lines = [
-        f"{name:<14} {one['wall_s']:>8.1f} s {one['asked']:>6} asked {one['cached_share']:>6.1%} of prompt tokens cached"
+        f"{name:<14} {one['wall_s']:>8.1f} s {one['asked']:>6} asked {one['cached_share']:>6.1%} of the prompts cached"
         for name, one in found["passes"].items()
     ]
     return "\n".join(

@@ -38,8 +38,10 @@ def wait_for_first(folder: Path) -> None:
 
 
 def beside(load: LlmLoad, folder: Path) -> tuple[Run, float]:
-    """Callers as `load` says: the run, and its beginning by this machine's monotonic clock. Raises RuntimeError where it
-    ended early, and KeyboardInterrupt where that was asked for."""
+    """Callers as `load` says: the run, and its beginning by this machine's monotonic clock.
+
+    Raises RuntimeError where it ended early, and KeyboardInterrupt where that was asked for.
+    """
     begun_s: list[float] = []
 
     def note(line: dict[str, Any]) -> None:

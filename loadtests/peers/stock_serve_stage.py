@@ -13,6 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from configs.tenants import PRIORITIES
+
+PRIORITY = PRIORITIES["batch"]
+"""At the priority that a request has by itself, a caller's, the tier's router refuses what would wait long."""
+
 
 def main() -> None:
     rows_path, app, server, in_flight, out = sys.argv[1:]
@@ -38,7 +43,7 @@ def main() -> None:
 
 
 def _asked(row: dict[str, Any]) -> dict[str, Any]:
-    return {"method": "chat", "dtype": "chat", "request_kwargs": json.loads(row["body"])}
+    return {"method": "chat", "dtype": "chat", "request_kwargs": json.loads(row["body"]) | {"priority": PRIORITY}}
 
 
 def _usage(row: dict[str, Any]) -> dict[str, Any]:

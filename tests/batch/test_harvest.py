@@ -93,8 +93,10 @@ def test_the_ledger_tells_idle_time_and_callers_beside_batch_from_those_alone(
 ) -> None:
     steps(controller, clock, Reading([100.0], 0, 0.25), 2)
     controller.allowed("a", 10, clock.now_s + 100, Fares(3))
-    steps(controller, clock, Reading([120.0], 0, 0.5))
+    steps(controller, clock, Reading([120.0], 0, 0.5, longest_step_ms=90))
+    steps(controller, clock, Reading([], 0, 1.0, longest_step_ms=70))
     report = controller.report("a")
+    assert report["longest_step_ms"] == 90
     assert report["idle_replica_hours"] == pytest.approx((0.75 * 2 + 0.5) / 3600)
     assert report["online_p95_ttft_ms"] == {"beside_batch": 120.0, "alone": 100.0}
 
