@@ -1,5 +1,5 @@
-"""Batch's long checks: kills at random moments, a million rows, the reference job on the real tier, and what batch gains
-by order, takes of an idle engine and gives back."""
+"""Batch's long checks: kills at random moments, a million rows, the reference job on the real tier, and what
+batch gains by order, takes of an idle engine and gives back."""
 
 import json
 import os
@@ -205,13 +205,13 @@ def _harvest(say: Say, short: list[str]) -> str:
     )
     return f"""### Harvest
 
-`firstclause loadtest batch --case harvest`, {HARVEST_S:g} s an arm. Batch alone does {found["solo_rows_per_s"]:.2f} rows
-a second; without rows the engine is idle {found["idle_share"]:.0%} of the time; what is idle of what batch alone does is
-100 %. Floors, of the last arm: a step of {batch_harvest.STEP_MS_MAX:g} ms at most, p95 TTFT up by
-{batch_harvest.STEPS_MAX:g} of its longest steps at most (aim: {batch_harvest.STEPS_AIM:g}),
+`firstclause loadtest batch --case harvest`, {HARVEST_S:g} s an arm. Batch alone does
+{found["solo_rows_per_s"]:.2f} rows a second; without rows the engine is idle {found["idle_share"]:.0%} of the time;
+both multiplied are 100 % of what is idle. Floors, of the last arm: a step of {batch_harvest.STEP_MS_MAX:g} ms at most,
+p95 TTFT up by {batch_harvest.STEPS_MAX:g} of its longest steps at most (aim: {batch_harvest.STEPS_AIM:g}), and
 {batch_harvest.SOAKED_MIN:.0%} of what is idle.
 
-| arm | callers' requests | failed | p95 TTFT ms | longest step ms | steps over alone | rows a second | of what is idle |
+| arm | requests | failed | p95 TTFT ms | longest step ms | steps over alone | rows a second | of what is idle |
 |---|---|---|---|---|---|---|---|
 {rows}
 """
