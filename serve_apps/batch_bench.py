@@ -22,6 +22,7 @@ from typing import Any
 from configs.deployment import load_deployment
 from serve_apps import llm, supervisor
 from serve_apps.applications import APPLICATIONS
+from serve_apps.stopping import Stopped
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
         from serve_apps.batch_bench_jobs import Bench
 
         Bench(deployment, say).serve(url)
-        raise supervisor.Stopped
+        raise Stopped
 
     alone = tuple(served for served in APPLICATIONS if served.name == llm.APP_NAME)
     supervisor.supervise(deployment, path, lambda phase: print(phase, file=sys.stderr), serve, alone)

@@ -74,10 +74,12 @@ class Bench:
 
     def serve(self, url: str) -> None:
         self._say({"url": url, "app": llm.APP_NAME, "server": self._server})
-        for line in sys.stdin:
-            self._say(self._do(json.loads(line)))
-        if self._job is not None:
-            self._job.end()
+        try:
+            for line in sys.stdin:
+                self._say(self._do(json.loads(line)))
+        finally:
+            if self._job is not None:
+                self._job.end()
 
     def _do(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["do"] == "begin":
