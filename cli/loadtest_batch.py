@@ -15,7 +15,13 @@ CASES = ("harvest", "order", "reclaim", "rows")
 @click.command()
 @click.option("--case", type=click.Choice(CASES), required=True, help="What is measured.")
 @click.option("--rows", type=click.IntRange(min=10), default=1_000_000, show_default=True, help="rows: how many.")
-@click.option("--limit", type=click.IntRange(min=1), default=480, show_default=True, help="order: letters.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=480,
+    show_default=True,
+    help="order: letters; of fewer than 480 no floor is judged.",
+)
 @click.option(
     "--seconds", type=click.FloatRange(min=30), default=120, show_default=True, help="harvest: of callers, each arm."
 )
@@ -92,7 +98,8 @@ def _order(found: dict[str, Any]) -> str:
     return "\n".join(
         [
             *lines,
-            f"{found['rows']} rows, {found['prefixes']} prefixes, {found['doubled_share']:.1%} twice, "
+            f"{found['rows']} rows, {found['doubled_share']:.1%} twice, {found['prefixes']} prefixes of "
+            f"{found['prefix_tokens']:,} tokens (KV memory holds {found['kv_tokens']:,.0f}), "
             f"{found['in_flight']} in flight: by order alone {found['ratio']:.2f} times as fast as the Serve stage in "
             f"file order, {found['ratio_deduplicated']:.2f} times with equal rows asked once",
         ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.deployment import load_deployment
+from configs.models import prepared
 from configs.schema import load
 from loadtests.batch_bench import Bench, Row, bench, read_rows, write_requests
 from planning.profile import Profile
@@ -56,16 +57,17 @@ def perform(requests: Sequence[Request], config: Path, say: Say) -> dict[str, An
         say("ordered, and equal rows asked once")
         once = _job(tier, folder / "once", requests, in_flight)
     profile = load(Profile, deployment.gateway.profile)
-    kv_tokens = profile.kv_capacity_bytes / profile.kv_bytes_per_token
-    return figures(requests, ordered, once, stock) | {"in_flight": in_flight, "kv_tokens": kv_tokens}
+    kv_tokens = (deployment.llm.kv_cache_bytes or profile.kv_capacity_bytes) / profile.kv_bytes_per_token
+    prefix_tokens = _tokens({prefix_of(request) for request in requests}, deployment.llm.model)
+    found = figures(requests, ordered, once, stock)
+    return found | {"in_flight": in_flight, "prefix_tokens": prefix_tokens, "kv_tokens": kv_tokens}
 
 
 def figures(requests: Sequence[Request], ordered: Pass, once: Pass, stock: Pass) -> dict[str, Any]:
     """`ratio` is the stage's wall time over the job's, from order alone."""
-    systems = {prefix_of(request) for request in requests}
     return {
         "rows": len(requests),
-        "prefixes": len(systems),
+        "prefixes": len({prefix_of(request) for request in requests}),
         "doubled_share": 1 - len({json.dumps(request["body"], sort_keys=True) for request in requests}) / len(requests),
         "passes": {
             name: one.document() for name, one in (("ordered", ordered), ("stock", stock), ("deduplicated", once))
@@ -76,10 +78,15 @@ def figures(requests: Sequence[Request], ordered: Pass, once: Pass, stock: Pass)
 
 
 def short(found: Mapping[str, Any]) -> list[str]:
-    """The floors that are not met."""
+    """The floors that are not met; of a run of fewer rows none is judged."""
+    if found["rows"] < ROWS_MIN:
+        return []
     lines = []
-    if found["rows"] < ROWS_MIN or found["prefixes"] < PREFIXES_MIN:
-        lines.append(f"order: {found['rows']} rows of {found['prefixes']} prefixes are no case for the floor")
+    if found["prefixes"] < PREFIXES_MIN or found["prefix_tokens"] <= found["kv_tokens"]:
+        lines.append(
+            f"order: {found['prefixes']} prefixes of {found['prefix_tokens']:,} tokens in all, not {PREFIXES_MIN} that "
+            f"exceed the {found['kv_tokens']:,.0f} of KV memory"
+        )
     if found["ratio"] < RATIO_MIN:
         lines.append(f"order: {found['ratio']:.2f} times as fast as the Serve stage in file order, not {RATIO_MIN:g}")
     return lines
@@ -103,6 +110,13 @@ def pass_of(rows: Iterable[Row], wall_s: float) -> Pass:
 def fixed(in_flight: int) -> dict[str, float]:
     """Rules by which so many rows are in flight, whatever callers feel."""
     return {"start": in_flight, "floor": in_flight, "ceiling": in_flight, "reclaim_queue": 1e9}
+
+
+def _tokens(texts: Iterable[str], model: str) -> int:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(prepared(model))
+    return sum(len(tokenizer.encode(text)) for text in texts)
 
 
 def _job(tier: Bench, folder: Path, requests: Sequence[Request], in_flight: int) -> Pass:

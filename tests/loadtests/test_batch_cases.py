@@ -29,9 +29,11 @@ def test_order_is_judged_without_what_deduplication_saves() -> None:
     assert (found["rows"], found["prefixes"], found["ratio"], found["ratio_deduplicated"]) == (480, 40, 1.4, 1.75)
     assert found["doubled_share"] == pytest.approx(80 / 480)
     assert [one["cached_share"] for one in found["passes"].values()] == [0.8, 0.01, 0.875]
+    found |= {"prefix_tokens": 24_000, "kv_tokens": 23_301.7}
     assert batch_order.short(found) == ["order: 1.40 times as fast as the Serve stage in file order, not 1.5"]
     assert batch_order.short(found | {"ratio": 1.5}) == []
-    assert "no case for the floor" in batch_order.short(found | {"ratio": 2, "rows": 30})[0]
+    assert "exceed the 23,302" in batch_order.short(found | {"ratio": 2, "prefix_tokens": 20_000})[0]
+    assert batch_order.short(found | {"rows": 30}) == []
 
 
 def test_a_row_of_ones_own_equals_no_other() -> None:

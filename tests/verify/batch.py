@@ -183,10 +183,10 @@ def _order(say: Say, short: list[str]) -> str:
     return f"""### Order
 
 `firstclause loadtest batch --case order`: {found["rows"]} letters to {found["prefixes"]} departments, interleaved,
-{found["doubled_share"]:.1%} of them sent twice, {found["in_flight"]} in flight; KV memory holds
-{found["kv_tokens"]:,.0f} tokens. The peer is ray.data.llm's Serve stage in file order. By order alone the job is
-{found["ratio"]:.2f} times as fast (floor: {batch_order.RATIO_MIN:g}), with equal rows asked once
-{found["ratio_deduplicated"]:.2f} times.
+{found["doubled_share"]:.1%} of them sent twice, {found["in_flight"]} in flight; the prefixes are
+{found["prefix_tokens"]:,} tokens, KV memory holds {found["kv_tokens"]:,.0f}. The peer is ray.data.llm's Serve stage in
+file order. By order alone the job is {found["ratio"]:.2f} times as fast (floor: {batch_order.RATIO_MIN:g}), with equal
+rows asked once {found["ratio_deduplicated"]:.2f} times.
 
 | pass | rows asked | wall s | cached |
 |---|---|---|---|
