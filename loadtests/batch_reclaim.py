@@ -1,7 +1,8 @@
 """`loadtest batch --case reclaim`: from a burst of urgent requests to no row in flight.
 
 The burst is of requests at voice priority, as the voice application's are: on two cores two calls are all that it
-takes, and two do not need the whole engine. As many come as it runs at once and half as many again.
+takes, and two do not need the whole engine. As many come as it runs at once: of more, the tier's router would refuse
+some.
 """
 
 import tempfile
@@ -21,7 +22,7 @@ from telemetry.statistics import percentile
 
 LULL_S, BURST_S = 12.0, 0.1
 """Between bursts rows come back; a burst is due within a tenth of a second."""
-OUTPUT_TOKENS = 48
+OUTPUT_TOKENS = 32
 TENANTS = {"anonymous": "caller", "tenants": {"caller": {"class": "voice"}, "batch": {"class": "batch"}}}
 Say = Callable[[str], None]
 
@@ -29,7 +30,7 @@ Say = Callable[[str], None]
 def perform(bursts: int, config: Path, say: Say) -> dict[str, Any]:
     """Raises ProcessError, RuntimeError."""
     deployment = load_deployment(config)
-    size = deployment.llm.replicas * deployment.llm.max_num_seqs * 3 // 2
+    size = deployment.llm.replicas * deployment.llm.max_num_seqs
     say("starting a deployment for the measurement")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
