@@ -81,7 +81,7 @@ class Ledger:
     def add(self, readings: list[Reading], elapsed_s: float, in_flight: int) -> None:
         self.replica_s += len(readings) * elapsed_s
         self.idle_replica_s += sum((1 - reading.busy_share) * elapsed_s for reading in readings)
-        self.longest_step_ms = max(self.longest_step_ms, *(reading.longest_step_ms for reading in readings))
+        self.longest_step_ms = max([self.longest_step_ms, *(reading.longest_step_ms for reading in readings)])
         for reading in readings:
             (self.beside_ms if in_flight else self.alone_ms).extend(reading.ttft_ms)
 
