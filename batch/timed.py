@@ -41,7 +41,7 @@ class TimedEngine:
             good, counts = answer.good, tokens(answer)
             return answer
         finally:
-            line = dict(zip(("prompt_tokens", "cached_tokens", "output_tokens"), counts, strict=True))
+            line: dict[str, Any] = dict(zip(("prompt_tokens", "cached_tokens", "output_tokens"), counts, strict=True))
             line |= {"begin_s": begin_s, "end_s": time.monotonic(), "good": good}
             os.write(self._file, json.dumps(line).encode() + b"\n")
 
