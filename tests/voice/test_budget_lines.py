@@ -1,4 +1,4 @@
-"""A stage that takes 100 ms longer is found in its own line, and in no other: through the whole pipeline, on fakes.
+"""A stage that takes longer is found in its own line, and in no other: through the whole pipeline, on fakes.
 
 The models are faked so that each stage takes a known time; hearing, turn taking, gate, playout and the wire are real.
 """
@@ -14,6 +14,9 @@ from loadtests.wav import Clip
 from tests.support.stages import BASE_S, Stages, serving
 
 pytestmark = pytest.mark.system
+
+DELAY_S = 0.5
+"""Far more than a busy machine adds to a line by itself."""
 
 
 async def lines_ms(stages: Stages, question: Clip) -> dict[str, float]:
@@ -32,7 +35,7 @@ async def test_a_delay_is_found_in_its_line(say: Callable[[str], Clip]) -> None:
     question = say("How many legs does a spider have?")
     before = await lines_ms(Stages(), question)
     for stage in ("asr", "llm_first_token", "clause", "tts"):
-        after = await lines_ms(Stages(**{stage: BASE_S + 0.1}), question)
+        after = await lines_ms(Stages(**{stage: BASE_S + DELAY_S}), question)
         moved = {line: after[line] - before[line] for line in before}
         assert max(moved, key=lambda line: moved[line]) == stage
-        assert moved[stage] == pytest.approx(100, abs=45)
+        assert moved[stage] == pytest.approx(1000 * DELAY_S, rel=0.5)
