@@ -127,7 +127,7 @@ class Agent(FrameProcessor):
             return  # of a turn that is over: its last transcript is known
         await self.push_frame(rtvi("user-transcription", text=self._with_carried(text), final=False))
         if self._gate.spoken is not None and interrupts(text, self._config.turn_taking):
-            await self._interrupt()
+            await self._interrupt(self._opened_at)
         if self._gate.spoken is None and (self._prefilling is None or self._prefilling.done()):
             self._prefill(self._with_carried(text))
 
@@ -152,7 +152,7 @@ class Agent(FrameProcessor):
                 await self.push_frame(rtvi("user-stopped-speaking"))
             return
         if self._gate.spoken is not None:
-            await self._interrupt()
+            await self._interrupt(self._opened_at)
         self._held_guess = frame.guess
         number = self._begin(Turn(self._with_carried(frame.text), frame.guessed_at, frame.transcribed_at))
         await self._carry_out(self._gate.guess(number))
@@ -189,7 +189,7 @@ class Agent(FrameProcessor):
         if not text.strip():
             return
         if self._gate.spoken is not None:
-            await self._interrupt()
+            await self._interrupt(time.monotonic())
         number = self._begin(Turn(self._with_carried(text.strip())))
         await self._carry_out(self._gate.guess(number))
         await self._commit(number)
@@ -215,14 +215,14 @@ class Agent(FrameProcessor):
     def _with_carried(self, text: str) -> str:
         return f"{self._carried} {text}".strip()
 
-    async def _interrupt(self) -> None:
-        """Stop the spoken answer. What was heard is remembered, unless the caller's turn goes on."""
+    async def _interrupt(self, at: float) -> None:
+        """Stop the spoken answer: the caller began again `at`. What was heard is remembered, unless their turn goes on."""
         number = self._gate.spoken
         assert number is not None
         turn, heard = self._turns[number], self._playout.heard()
         await self._carry_out(self._gate.interrupt())
         reopened = turn.answer is not None and goes_on(
-            (self._opened_at - turn.voice_end_at) * 1000, self._playout.heard_ms, self._config.turn_taking
+            (at - turn.voice_end_at) * 1000, self._playout.heard_ms, self._config.turn_taking
         )
         self._count(turn, "withdrawn" if reopened else "kept")
         if reopened:

@@ -1,5 +1,6 @@
 """A caller who goes on before the words of a finished turn are known, or into a fast answer. The models are fakes."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from loadtests.call import Event, dial
 from loadtests.wav import Clip
 from telemetry.sound import first_loud_start_ms
+from tests.support.calls import is_type
 from tests.support.clips import join, silence
 from tests.support.stages import Stages, serving
 
@@ -74,3 +76,20 @@ async def test_a_caller_who_pauses_goes_on_however_fast_and_long_the_answer(say:
 
 def is_finished_reply(event: Event) -> bool:
     return event.type == "server-message" and event.data.get("kind") == "reply" and not event.data["interrupted"]
+
+
+async def test_typing_into_an_answer_that_was_heard_is_a_turn_of_its_own() -> None:
+    stages = Stages(llm_first_token=0.01, clause=0.01, tts=0.01, sound=4.0)
+    typed = {"run_immediately": True, "audio_response": True}
+    async with serving(stages) as url:
+        call = await dial(url)
+        try:
+            await call.send("send-text", {"content": "one", "options": typed})
+            assert await call.wait_for(is_type("bot-started-speaking"), 20) is not None
+            await asyncio.sleep(2.5)
+            await call.send("send-text", {"content": "two", "options": typed})
+            assert await call.wait_for(is_finished_reply, timeout_s=20) is not None
+        finally:
+            await call.hang_up()
+    said = [(message["role"], message["content"]) for message in stages.asked[-1] if message["role"] != "system"]
+    assert said == [("user", "one"), ("assistant", "It"), ("user", "two")]
