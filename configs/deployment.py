@@ -62,6 +62,11 @@ class LlmConfig(Tier):
     scaling: ScalingConfig | None = None
     """None: `replicas` of them, always. Else their number follows the load, and starts at its least."""
 
+    @property
+    def seats(self) -> int:
+        """Requests that the tier's engines run at once."""
+        return self.replicas * self.max_num_seqs
+
 
 class RayConfig(Frozen):
     """The local cluster that `up` starts."""
@@ -83,6 +88,11 @@ class Deployment(Frozen):
     access: Access = Access()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
+
+    @property
+    def rows_in_flight(self) -> int:
+        """The most batch rows that the tier is given at once."""
+        return self.batch.ceiling(self.llm.seats)
 
     @property
     def login(self) -> bool:

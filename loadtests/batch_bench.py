@@ -45,6 +45,11 @@ def write_requests(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+def fixed(in_flight: int) -> dict[str, float]:
+    """Rules by which so many rows are in flight, whatever callers feel."""
+    return {"start": in_flight, "floor": in_flight, "ceiling": in_flight, "reclaim_queue": 1e9}
+
+
 class Bench:
     """The running process. Each question waits for its answer; raises ProcessError where it died."""
 

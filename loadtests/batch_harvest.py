@@ -12,12 +12,12 @@ from typing import Any
 
 from configs.deployment import load_deployment
 from configs.schema import parse
-from loadtests.batch_bench import Bench, Row, bench, read_rows, write_requests
-from loadtests.batch_order import fixed
-from loadtests.batch_soak import beside, requests, wait_for_first
+from loadtests.batch_bench import Bench, Row, bench, fixed, read_rows
+from loadtests.batch_soak import begin, beside
 from loadtests.load import LlmLoad
 from planning.simulator.run import run as simulate
 from planning.simulator.scenario import read_scenario
+from telemetry.spans import covered_s
 from telemetry.statistics import Estimate, percentile
 
 STEP_SLO_MS = 120.0
@@ -75,7 +75,7 @@ def arms(target_ttft_ms: float, ceiling: int) -> tuple[Arm, ...]:
 def perform(seconds: float, config: Path, say: Say) -> dict[str, Any]:
     """Every arm for so many seconds of callers. Raises ProcessError, RuntimeError."""
     deployment = load_deployment(config)
-    ceiling = deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs)
+    ceiling = deployment.rows_in_flight
     say("starting a deployment for the measurement")
     with tempfile.TemporaryDirectory() as name, bench(config, {"llm": {"step_slo_ms": STEP_SLO_MS}}) as tier:
         folder = Path(name)
@@ -169,10 +169,13 @@ def felt_of(
     ttft_ms = [(sample["first_token_s"] - sample["due_s"]) * 1000 for sample in good]
     engine_ms = [sample["engine_ttft_ms"] for sample in good]
     # What a caller was in the engine: from its arrival there, by the engine's own TTFT, to its reply's end.
-    spans = [(sample["first_token_s"] - sample["engine_ttft_ms"] / 1000, sample["ended_s"]) for sample in good]
+    spans = [
+        (max(0.0, sample["first_token_s"] - sample["engine_ttft_ms"] / 1000), min(sample["ended_s"], duration_s))
+        for sample in good
+    ]
     return Felt(
         len(samples), len(samples) - len(good), percentile(ttft_ms, 0.95), percentile(engine_ms, 0.95).value,
-        longest_step_ms, 1 - covered_s(spans, duration_s) / duration_s, rows_per_s(rows, begun_s, duration_s),
+        longest_step_ms, 1 - covered_s(spans) / duration_s, rows_per_s(rows, begun_s, duration_s),
     )  # fmt: skip
 
 
@@ -180,21 +183,11 @@ def rows_per_s(rows: Sequence[Row], begun_s: float, duration_s: float) -> float:
     return sum(row.good and begun_s <= row.end_s < begun_s + duration_s for row in rows) / duration_s
 
 
-def covered_s(spans: Sequence[tuple[float, float]], until_s: float) -> float:
-    """The length of the spans' union between 0 and `until_s`."""
-    total_s = at_s = 0.0
-    for begin_s, end_s in sorted(spans):
-        end_s = min(end_s, until_s)
-        total_s += max(0.0, end_s - max(begin_s, at_s))
-        at_s = max(at_s, end_s)
-    return total_s
-
-
 def _felt(tier: Bench, arm: Arm, folder: Path, model: str, seconds: float) -> Felt:
     if arm.rules is None:
         tier.begin(folder, None)
     else:
-        _begin(tier, folder, model, arm.rules, arm.priority, seconds)
+        begin(tier, folder, model, int(seconds * ROWS_PER_S_MAX), arm.rules, arm.priority)
     run, begun_s = beside(_load(tier.url, seconds), folder / "callers")
     longest_step_ms = tier.end()["longest_step_ms"]
     return felt_of(run.samples, read_rows(folder), longest_step_ms, begun_s, run.duration_s)
@@ -204,18 +197,11 @@ def _solo(tier: Bench, folder: Path, model: str, ceiling: int, seconds: float) -
     """Rows a second with the engine to itself."""
     own = folder / "solo"
     own.mkdir()
-    _begin(tier, own, model, fixed(ceiling), "batch", seconds)
+    begin(tier, own, model, int(seconds * ROWS_PER_S_MAX), fixed(ceiling))
     begun_s = time.monotonic()
     time.sleep(seconds)
     tier.end()
     return rows_per_s(read_rows(own), begun_s, seconds)
-
-
-def _begin(tier: Bench, folder: Path, model: str, rules: Mapping[str, float], priority: str, seconds: float) -> None:
-    rows = folder / "requests.jsonl"
-    write_requests(rows, requests(model, int(seconds * ROWS_PER_S_MAX)))
-    tier.begin(folder, rows, rules, priority)
-    wait_for_first(folder)
 
 
 def _load(url: str, seconds: float) -> LlmLoad:

@@ -14,7 +14,7 @@ from typing import Any
 from configs.deployment import load_deployment
 from configs.models import prepared
 from configs.schema import load
-from loadtests.batch_bench import Bench, Row, bench, read_rows, write_requests
+from loadtests.batch_bench import Bench, Row, bench, fixed, read_rows, write_requests
 from planning.profile import Profile
 
 RATIO_MIN = 1.5
@@ -44,7 +44,7 @@ class Pass:
 def perform(requests: Sequence[Request], config: Path, say: Say) -> dict[str, Any]:
     """The three passes. Raises ProcessError, RuntimeError where a row is not answered."""
     deployment = load_deployment(config)
-    in_flight = deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs)
+    in_flight = deployment.rows_in_flight
     say("starting a deployment for the measurement")
     with tempfile.TemporaryDirectory() as name, bench(config) as tier:
         folder = Path(name)
@@ -105,11 +105,6 @@ def own(request: Request, user: str) -> dict[str, Any]:
 def pass_of(rows: Iterable[Row], wall_s: float) -> Pass:
     good = [row for row in rows if row.good]
     return Pass(wall_s, len(good), sum(row.prompt_tokens for row in good), sum(row.cached_tokens for row in good))
-
-
-def fixed(in_flight: int) -> dict[str, float]:
-    """Rules by which so many rows are in flight, whatever callers feel."""
-    return {"start": in_flight, "floor": in_flight, "ceiling": in_flight, "reclaim_queue": 1e9}
 
 
 def _tokens(texts: Iterable[str], model: str) -> int:

@@ -15,8 +15,8 @@ from ruamel.yaml import YAML
 
 from configs.deployment import load_deployment
 from configs.schema import parse
-from loadtests.batch_bench import Row, bench, read_rows, write_requests
-from loadtests.batch_soak import beside, requests, wait_for_first
+from loadtests.batch_bench import Row, bench, read_rows
+from loadtests.batch_soak import begin, beside
 from loadtests.load import LlmLoad
 from telemetry.statistics import percentile
 
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 def perform(bursts: int, config: Path, say: Say) -> dict[str, Any]:
     """Raises ProcessError, RuntimeError."""
     deployment = load_deployment(config)
-    size = deployment.llm.replicas * deployment.llm.max_num_seqs
+    size = deployment.llm.seats
     say("starting a deployment for the measurement")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -39,9 +39,7 @@ def perform(bursts: int, config: Path, say: Say) -> dict[str, Any]:
         with bench(config, {"gateway": {"tenants": str(folder / "tenants.yaml")}}) as tier:
             job = folder / "job"
             job.mkdir()
-            write_requests(job / "requests.jsonl", requests(deployment.llm.model, bursts * 400))
-            tier.begin(job, job / "requests.jsonl")
-            wait_for_first(job)
+            begin(tier, job, deployment.llm.model, bursts * 400)
             say(f"{bursts} bursts of {size} requests at voice priority")
             stages = [{"rate_per_s": 0, "duration_s": LULL_S}, {"rate_per_s": size / BURST_S, "duration_s": BURST_S}]
             data = {

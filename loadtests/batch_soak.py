@@ -1,13 +1,14 @@
 """What the cases `harvest` and `reclaim` share: rows that are all alike, and callers beside them."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from loadtests.batch_bench import read_rows
+from loadtests.batch_bench import Bench, read_rows, write_requests
 from loadtests.llm_plan import words
 from loadtests.load import LlmLoad
 from loadtests.peers.process import ProcessError
@@ -28,8 +29,17 @@ def requests(model: str, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
         yield {"custom_id": f"row-{number}", "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
-def wait_for_first(folder: Path) -> None:
-    """Until the job's first row is answered: from then on it does what it can. Raises ProcessError."""
+def begin(
+    tier: Bench, folder: Path, model: str, count: int, rules: Mapping[str, float] = MappingProxyType({}),
+    priority: str = "batch",
+) -> None:  # fmt: skip
+    """A job of so many rows, and wait until its first is answered: from then on it does what it can.
+
+    Raises ProcessError.
+    """
+    rows = folder / "requests.jsonl"
+    write_requests(rows, requests(model, count))
+    tier.begin(folder, rows, rules, priority)
     deadline = time.monotonic() + FIRST_ROW_S
     while not any(row.good for row in read_rows(folder)):
         if time.monotonic() > deadline:

@@ -16,13 +16,17 @@ from loadtests.ports import free_port
 @contextmanager
 def private_config(config: Path, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Path, Path]]:
     """(folder for FIRSTCLAUSE_CACHE, configuration in it): `config` on a free port, with `changes` a section."""
-    data = read_yaml(config)
-    for section, changed in {"http": {"port": free_port()}, **changes}.items():
-        data[section] = {**data.get(section, {}), **changed}
     with TemporaryDirectory(prefix="firstclause-") as name:
         folder = Path(name)
         (folder / "models").symlink_to(cache_dir() / "models")
-        own_config = folder / "deployment.yaml"
-        with own_config.open("w") as file:
-            YAML(typ="safe").dump(data, file)
-        yield folder, own_config
+        yield folder, on_a_free_port(config, changes, folder / "deployment.yaml")
+
+
+def on_a_free_port(config: Path, changes: Mapping[str, Mapping[str, Any]], path: Path) -> Path:
+    """Write `config` with another port and `changes` a section to `path`; returns that."""
+    data = read_yaml(config)
+    for section, changed in {"http": {"port": free_port()}, **changes}.items():
+        data[section] = {**data.get(section, {}), **changed}
+    with path.open("w") as file:
+        YAML(typ="safe").dump(data, file)
+    return path

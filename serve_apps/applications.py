@@ -34,6 +34,11 @@ class Served:
         return f"{self.build.__module__}:{self.build.__name__}"
 
 
+def llm_alone() -> tuple[Served, ...]:
+    """The LLM tier without the others."""
+    return tuple(served for served in APPLICATIONS if served.build is build_llm)
+
+
 def models_of(deployment: Deployment) -> dict[str, Path]:
     """Use -> the prepared model's folder on this machine. Raises InputError."""
     return {

@@ -93,18 +93,14 @@ def _share(deployment: Deployment, server: str) -> ShareMaker:
 
     config = deployment.batch
     if config.engine_url is not None:
-        return FixedShare(_ceiling(deployment))
+        return FixedShare(deployment.rows_in_flight)
     return HarvestShare(policy(deployment), config.harvest.interval_s, ServeCallers(llm.APP_NAME, server))
 
 
 def policy(deployment: Deployment) -> HarvestConfig:
     """How this deployment's rows are let in beside its callers."""
-    limits, ceiling = deployment.batch.harvest, _ceiling(deployment)
+    limits, ceiling = deployment.batch.harvest, deployment.rows_in_flight
     return HarvestConfig(
         target_ttft_ms=limits.target_ttft_ms, start=min(limits.start, ceiling), floor=limits.floor, ceiling=ceiling,
         add=max(1.0, ceiling / 8), settle_s=limits.settle_s,
     )  # fmt: skip
-
-
-def _ceiling(deployment: Deployment) -> int:
-    return deployment.batch.ceiling(deployment.llm.replicas * deployment.llm.max_num_seqs)

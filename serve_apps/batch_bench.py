@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from configs.deployment import load_deployment
-from serve_apps import llm, supervisor
-from serve_apps.applications import APPLICATIONS
+from serve_apps import supervisor
+from serve_apps.applications import llm_alone
 from serve_apps.stopping import Stopped
 
 
@@ -45,8 +45,7 @@ def main() -> None:
         Bench(deployment, say).serve(url)
         raise Stopped
 
-    alone = tuple(served for served in APPLICATIONS if served.name == llm.APP_NAME)
-    supervisor.supervise(deployment, path, lambda phase: print(phase, file=sys.stderr), serve, alone)
+    supervisor.supervise(deployment, path, lambda phase: print(phase, file=sys.stderr), serve, llm_alone())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from serve_apps.gateway.meter import Meter
+from telemetry.spans import covered_s
 
 
 class OnlineTally:
@@ -36,12 +37,3 @@ class OnlineTally:
             "busy_share": share,
             "longest_step_ms": self._meter.take_longest_step_ms(),
         }
-
-
-def covered_s(spans: list[tuple[float, float]]) -> float:
-    """The length of the spans' union."""
-    total_s, end_s = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total_s += max(0.0, end - max(begin, end_s))
-        end_s = max(end_s, end)
-    return total_s

@@ -2,8 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
 
 from ray import serve
 
@@ -30,7 +29,7 @@ class ServeChat:
         persona, llm, gateway = deployment.voice.persona, deployment.llm, deployment.gateway
         self._tenants = TenantsFiles(gateway.tenants)
         profile = load(Profile, gateway.profile)
-        seats = float(llm.replicas * llm.max_num_seqs)
+        seats = float(llm.seats)
         kv_tokens = llm.replicas * profile.kv_capacity_bytes / profile.kv_bytes_per_token
         self._admission = Admission(
             Books(gateway.store_url()), profile, lambda: (seats, kv_tokens, float(llm.replicas)), gateway.max_queue_s
@@ -40,20 +39,16 @@ class ServeChat:
         self._patience_s = deployment.voice.language.first_token_timeout_s
         self._process = uuid.uuid4().hex[:12]
 
-    async def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
+    def reply(self, messages: Sequence[Message], request_id: str) -> AsyncIterator[Piece]:
         """See ChatModel."""
-        async with aclosing(self._converse(messages, request_id, self._max_tokens)) as pieces:
-            async for piece in pieces:
-                yield piece
+        return self._converse(messages, request_id, self._max_tokens)
 
     async def prefill(self, messages: Sequence[Message], request_id: str) -> None:
         """See ChatModel."""
         async for _ in self._converse(messages, request_id, 1):
             pass
 
-    async def _converse(
-        self, messages: Sequence[Message], request_id: str, max_tokens: int
-    ) -> AsyncGenerator[Piece, None]:
+    async def _converse(self, messages: Sequence[Message], request_id: str, max_tokens: int) -> AsyncIterator[Piece]:
         request_id = f"{self._process}-{request_id}"
         tenant = self._tenants.current().named(TENANT)
         prompt_tokens = sum(TOKENS_PER_MESSAGE + len(message["content"]) / CHARS_PER_TOKEN for message in messages)

@@ -216,7 +216,7 @@ class Agent(FrameProcessor):
         return f"{self._carried} {text}".strip()
 
     async def _interrupt(self, at: float) -> None:
-        """Stop the spoken answer: the caller began again `at`. What was heard is remembered, unless their turn goes on."""
+        """Stop the answer: the caller began again `at`. What was heard is remembered, unless their turn goes on."""
         number = self._gate.spoken
         assert number is not None
         turn, heard = self._turns[number], self._playout.heard()

@@ -7,7 +7,7 @@ import pytest
 
 from serve_apps import online_stats
 from serve_apps.gateway.meter import Account
-from serve_apps.online_stats import OnlineTally, covered_s
+from serve_apps.online_stats import OnlineTally
 
 
 class Requests:
@@ -49,8 +49,3 @@ def test_callers_are_counted_once_and_batch_never(monkeypatch: pytest.MonkeyPatc
     requests.here = []
     now.s = 106
     assert tally.look() == {"ttft_ms": [], "waiting": 0, "busy_share": 0.0, "longest_step_ms": 80.0}
-
-
-def test_the_time_that_spans_cover() -> None:
-    assert covered_s([]) == 0
-    assert covered_s([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4

@@ -42,7 +42,7 @@ def compared_deployment(config: Path, within_s: float = 900.0) -> Iterator[str]:
 
 def main() -> None:
     from serve_apps import llm, supervisor
-    from serve_apps.applications import APPLICATIONS
+    from serve_apps.applications import llm_alone
 
     given = llm.router_config
 
@@ -51,8 +51,7 @@ def main() -> None:
 
     llm.router_config = compared
     config = Path(sys.argv[1])
-    alone = tuple(served for served in APPLICATIONS if served.name == llm.APP_NAME)
-    supervisor.supervise(load_deployment(config), config, print, lambda _: None, alone)
+    supervisor.supervise(load_deployment(config), config, print, lambda _: None, llm_alone())
 
 
 if __name__ == "__main__":

@@ -9,12 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from configs.deployment import DEFAULT_CONFIG
 from configs.models import cache_dir
-from configs.schema import read_yaml
-from loadtests.ports import free_port
+from loadtests.private_config import on_a_free_port
 from tests.support.cli import run_firstclause
 
 START_S = 420
@@ -37,13 +34,7 @@ def own_cache(folder: Path) -> Iterator[Path]:
 
 def config_on_a_free_port(folder: Path, llm: Mapping[str, Any] = MappingProxyType({})) -> Path:
     """configs/local.yaml with another port and these settings of the LLM, as a file in `folder`."""
-    data: dict[str, Any] = read_yaml(DEFAULT_CONFIG)
-    data["llm"] |= llm
-    data["http"]["port"] = free_port()
-    path = folder / "test.yaml"
-    with path.open("w") as file:
-        YAML(typ="safe").dump(data, file)
-    return path
+    return on_a_free_port(DEFAULT_CONFIG, {"llm": llm}, folder / "test.yaml")
 
 
 class Deployment:

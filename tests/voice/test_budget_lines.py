@@ -38,4 +38,4 @@ async def test_a_delay_is_found_in_its_line(say: Callable[[str], Clip]) -> None:
         after = await lines_ms(Stages(**{stage: BASE_S + DELAY_S}), question)
         moved = {line: after[line] - before[line] for line in before}
         assert max(moved, key=lambda line: moved[line]) == stage
-        assert moved[stage] == pytest.approx(1000 * DELAY_S, rel=0.5)
+        assert moved[stage] == pytest.approx(1000 * DELAY_S, rel=0.45)
