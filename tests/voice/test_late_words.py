@@ -56,7 +56,8 @@ async def test_words_that_are_shown_too_late_do_not_interrupt_the_answer(say: Ca
 
 
 async def test_a_caller_who_pauses_goes_on_however_fast_and_long_the_answer(say: Callable[[str], Clip]) -> None:
-    first, rest = say("Tell me."), say("Paris is the capital of France and has a long history.")
+    first, rest = say("Tell me."), say("Paris is the capital of France.")  # in one breath
+    assert first.duration_s + 0.5 < rest.duration_s
     stages = Stages(
         asr=0.02, interim=0.02, llm_first_token=0.01, clause=0.01, tts=0.01, sound=3.0,
         words=lambda duration_s: "tell me" if duration_s < first.duration_s + 0.5 else "the capital",
